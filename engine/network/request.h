@@ -1,0 +1,79 @@
+// One frame on its way from a connection to a handler and back. The response
+// travels in the same object, so replying cannot fail and allocates no node.
+//
+// Threads: handoff. The processor fills it, the request channel hands it to one
+// handler; from Start() until Respond() it belongs to the handler's side.
+// Owns: the frame's bytes until ReleaseFrame(), the response until it is sent.
+#ifndef GYRE_ENGINE_NETWORK_REQUEST_H_
+#define GYRE_ENGINE_NETWORK_REQUEST_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/concurrent/mpsc_queue.h"
+#include "engine/memory/buffer.h"
+#include "engine/network/network_send.h"
+#include "engine/network/session.h"
+
+namespace gyre {
+
+class RequestChannel;
+
+enum class ResponseKind : uint8_t {
+  kSend,             // bytes for the peer
+  kNoOp,             // none (acks=0); the next request may be read
+  kCloseConnection,  // close after what is already queued has left
+};
+
+// Nanoseconds of the engine's clock; 0 = not reached.
+struct RequestTimes {
+  int64_t received_ns = 0;           // frame complete
+  int64_t dequeued_ns = 0;           // a handler took it
+  int64_t local_complete_ns = 0;     // Start() returned
+  int64_t response_ready_ns = 0;     // Respond() called
+  int64_t response_dequeued_ns = 0;  // the processor took the response
+  int64_t sent_ns = 0;               // last byte handed to the kernel
+};
+
+class Request : public MpscNode {
+ public:
+  // The frame without its length prefix; valid until ReleaseFrame().
+  absl::string_view frame() const { return frame_.view(); }
+  // A reference of one's own to the frame's bytes.
+  Buffer frame_buffer() const { return frame_; }
+  // Gives the frame's memory (and its bytes in the memory budget) back early.
+  // Delayed operations call it before they wait.
+  void ReleaseFrame();
+
+  Session& session() { return *session_; }
+  RequestTimes& times() { return times_; }
+  // Which API, for metrics; set by the handler. -1 = unknown.
+  int16_t api = -1;
+
+  // Exactly one of these, once, on any thread; `this` is gone for the caller.
+  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
+  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
+  // `reason` (static storage) is for the rate-limited log line.
+  void CloseConnection(const char* reason) {
+    close_reason_ = reason;
+    Respond(ResponseKind::kCloseConnection, NetworkSend());
+  }
+
+ protected:
+  Request() = default;
+  ~Request() = default;
+  void Respond(ResponseKind kind, NetworkSend send);
+
+  Buffer frame_;
+  int64_t charged_bytes_ = 0;  // in the memory budget, until ReleaseFrame()
+  Session* session_ = nullptr;
+  RequestChannel* channel_ = nullptr;
+  RequestTimes times_;
+  ResponseKind response_kind_ = ResponseKind::kSend;
+  NetworkSend response_;
+  const char* close_reason_ = nullptr;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_REQUEST_H_
