@@ -32,6 +32,10 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
+struct RealFileSystemOptions {
+  bool use_cachestat = true;  // false: residency is asked of mincore alone
+};
+
 // Errors carry the path and the reason: NOT_FOUND, ALREADY_EXISTS,
 // PERMISSION_DENIED, RESOURCE_EXHAUSTED (ENOSPC, EMFILE), else INTERNAL.
 class FileSystem {
@@ -58,10 +62,12 @@ class FileSystem {
   // Writes `path`.tmp, syncs it, renames it over `path`, syncs the directory:
   // after a crash the file holds either its old or its new content.
   absl::Status WriteFileAtomically(const std::string& path, absl::string_view content);
-  // Depth first.
+  // Depth first; OK when there is nothing at `path`.
   absl::Status RemoveRecursively(const std::string& path);
 
   static FileSystem& Real();
+  // A kernel file system of one's own; it outlives the files it opens.
+  static std::unique_ptr<FileSystem> NewReal(const RealFileSystemOptions& options);
 };
 
 }  // namespace gyre
