@@ -1,0 +1,178 @@
+// One partition's records: a directory of segments, of which the last is
+// written. Appends go through one queue (append_queue.h): the caller that finds
+// it idle writes everything queued with one pwritev, the others leave. Reads are
+// file slices of whole batches and never touch the payload.
+//
+//   log_start_offset <= durable_offset <= log_end_offset
+//
+// Threads: any. Appending, rolling and truncating are the queue's writer's
+// alone; readers take mutex_ for a few loads, never over I/O.
+// Owns: its segments.  Borrows: FileSystem, Flusher, listener, clock, lane.
+// Invariant: bytes below a published size never change while the log is open,
+// so a slice may be sent without a lock.
+#ifndef GYRE_ENGINE_STORAGE_PARTITION_LOG_H_
+#define GYRE_ENGINE_STORAGE_PARTITION_LOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/clock.h"
+#include "engine/base/uuid.h"
+#include "engine/concurrent/continuation.h"
+#include "engine/concurrent/mutex.h"
+#include "engine/fs/file_slice.h"
+#include "engine/fs/file_system.h"
+#include "engine/storage/append_queue.h"
+#include "engine/storage/append_request.h"
+#include "engine/storage/flusher.h"
+#include "engine/storage/leader_epoch_cache.h"
+#include "engine/storage/log_config.h"
+#include "engine/storage/log_segment.h"
+#include "engine/storage/topic_partition.h"
+#include "proto/wire/error_code.h"
+
+namespace gyre {
+
+class PartitionLog;
+
+// Told when a log's promises move. Must not block: in kGroup mode it runs on
+// the log-io thread (mark delayed operations complete, post them elsewhere); in
+// the other modes on the thread that wrote.
+class LogListener {
+ public:
+  virtual ~LogListener() = default;
+  // settled_offset() has moved.
+  virtual void OnSettled(PartitionLog& log) = 0;
+  // The log went offline: nothing it was asked to make durable ever will be.
+  virtual void OnOffline(PartitionLog& log) = 0;
+};
+
+struct PartitionLogOptions {
+  FileSystem* file_system = nullptr;
+  const Clock* clock = nullptr;
+  Flusher* flusher = nullptr;
+  LogListener* listener = nullptr;  // may be null
+  // Where a writer that has written for others long enough leaves the rest of
+  // the queue; null: it goes on until the queue is empty.
+  ContinuationLane* lane = nullptr;
+  LogConfig config;
+};
+
+struct ReadResult {
+  // kNone, kOffsetOutOfRange (then only the two offsets below mean something),
+  // kKafkaStorageError.
+  ErrorCode error = ErrorCode::kNone;
+  // Whole batches, the first of which holds the asked offset; size 0: none.
+  FileSlice slice;
+  // The offset after the slice's last record; the asked one when it is empty.
+  int64_t next_offset = -1;
+  int64_t log_start_offset = -1;
+  int64_t log_end_offset = -1;
+};
+
+struct TimestampResult {
+  ErrorCode error = ErrorCode::kNone;
+  int64_t offset = -1;  // -1: no record is that young
+  int64_t timestamp = -1;
+  int32_t leader_epoch = -1;
+};
+
+struct EpochEndOffset {
+  int32_t leader_epoch = -1;
+  int64_t end_offset = -1;
+};
+
+class PartitionLog : public Flushable, public std::enable_shared_from_this<PartitionLog> {
+ public:
+  // A fresh directory at `path`, durable, with partition.metadata.
+  static absl::StatusOr<std::shared_ptr<PartitionLog>> Create(
+      const std::string& path, const TopicPartition& topic_partition, const Uuid& topic_id,
+      const PartitionLogOptions& options);
+  // What is on disk. `recovery_point`: everything below was synced (-1 when
+  // unknown); `clean`: the last stop was, so the tail is taken as it is. Damage
+  // that no crash explains gives a log that is offline, never an error.
+  static std::shared_ptr<PartitionLog> Open(const std::string& path,
+                                            const TopicPartition& topic_partition, bool clean,
+                                            int64_t recovery_point, int64_t log_start_offset,
+                                            const PartitionLogOptions& options);
+  ~PartitionLog() override;
+
+  const TopicPartition& topic_partition() const { return topic_partition_; }
+  // Zero when the directory has no partition.metadata.
+  const Uuid& topic_id() const { return topic_id_; }
+  std::string path() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Validates on this thread (config(), Kafka's rules), then queues. on_done
+  // runs exactly once, before or after this returns; see AppendRequest.
+  void Append(AppendRequest* request);
+
+  // The batches from the one that holds `offset` on: at most `max_bytes` (one
+  // batch even if larger when `min_one_batch`), only batches that lie wholly
+  // below `upper_bound_offset` (the reader's high watermark), from one segment.
+  // `offset` == log end is an empty result; below the start or above the end is
+  // kOffsetOutOfRange.
+  ReadResult Read(int64_t offset, int64_t max_bytes, int64_t upper_bound_offset,
+                  bool min_one_batch) const;
+
+  // The first record, below `upper_bound_offset`, that is at least `timestamp`
+  // old; opens (decompresses) the one batch that holds it.
+  TimestampResult OffsetForTimestamp(int64_t timestamp, int64_t upper_bound_offset) const;
+  // Where leadership `epoch` ended here: see LeaderEpochCache::EndOffsetFor.
+  EpochEndOffset EndOffsetForEpoch(int32_t epoch) const;
+  int32_t latest_leader_epoch() const;
+
+  int64_t log_start_offset() const { return log_start_offset_.load(std::memory_order_acquire); }
+  int64_t log_end_offset() const { return log_end_offset_.load(std::memory_order_acquire); }
+  int64_t durable_offset() const { return durable_offset_.load(std::memory_order_acquire); }
+  // How far acks=all may be answered and readers may see, as far as this disk is
+  // concerned: the durable offset in kGroup mode, else the log end.
+  int64_t settled_offset() const;
+  int64_t size_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int segment_count() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool is_offline() const { return offline_.load(std::memory_order_acquire); }
+  absl::Status offline_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // True when Open truncated the tail or rebuilt an index.
+  bool was_recovered() const { return was_recovered_; }
+
+  LogConfig config() const ABSL_LOCKS_EXCLUDED(config_mutex_);
+  void UpdateConfig(const LogConfig& config) ABSL_LOCKS_EXCLUDED(config_mutex_);
+
+  // --- The calls below block on the disk: cold paths only.
+
+  // Starts leadership `epoch` at the log end and makes that durable. Lower than
+  // the latest: FAILED_PRECONDITION; equal: nothing. Precondition: no append is
+  // running. Called before the first append of a leader.
+  absl::Status StartLeaderEpoch(int32_t epoch);
+
+  // Drops every record from `offset` on, durably. Precondition: no append is
+  // running. A segment that a slice still points into is replaced by a copy,
+  // not cut.
+  absl::Status TruncateTo(int64_t offset);
+
+  // Syncs everything on this thread, indexes included, and stops appends
+  // (kKafkaStorageError afterwards).
+  absl::Status Close();
+
+  // Renames the directory to `new_path`, durably, and refuses appends and reads
+  // with kUnknownTopicOrPartition from then on. Files stay until RemoveFiles.
+  absl::Status MarkDeleted(const std::string& new_path);
+  absl::Status RemoveFiles();
+
+  // --- Flushable.
+  Sync NextSync() override;
+  void OnSynced(int64_t end_offset) override;
+  void OnSyncFailed(int error) override;
+  std::shared_ptr<Flushable> KeepAlive() override { return shared_from_this(); }
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_STORAGE_PARTITION_LOG_H_
