@@ -1,0 +1,184 @@
+"""How gyred starts, refuses to start, and stops."""
+import os
+import re
+import signal
+import socket
+import time
+
+import kafka_wire
+from harness import Gyred, Skip, check, check_equal, run_command
+
+
+def refused(binary, arguments, mention, prefix=()):
+    """gyred must end by itself, not zero, with one line that matches `mention`."""
+    code, out, err = run_command(list(prefix) + [binary] + arguments, timeout=30, ok=False)
+    check(code not in (0, None), "it ended with 0; stderr: " + err[-300:])
+    check(0 < code < 128, "it ended by a signal or a crash (%d): %s" % (code, err[-300:]))
+    lines = [line for line in err.splitlines() + out.splitlines()
+             if line.strip() and not re.match(r"I\d{4,8} ", line)]
+    check_equal(len(lines), 1, "lines printed")
+    check(re.search(mention, lines[0], re.I), "the line does not say why: " + lines[0])
+    return lines[0][:160]
+
+
+def listen_flag(port=0): return "--listeners=PLAINTEXT://127.0.0.1:%d" % port
+
+
+def help_prints_the_flags(binary, scratch):
+    _, out, err = run_command([binary, "--help"], timeout=20)
+    for flag in ("listeners", "log_dirs", "num_network_threads", "num_io_threads", "uring_disable", "log_flush"):
+        check(flag in out + err, "--help does not name --" + flag)
+
+
+def version_is_one_line(binary, scratch):
+    _, out, _ = run_command([binary, "--version"], timeout=20)
+    check(len(out.splitlines()) == 1 and "gyred" in out, "printed %r" % out)
+    return out.strip()
+
+
+def check_config_starts_nothing(binary, scratch):
+    directory = os.path.join(scratch, "unused")
+    run_command([binary, "--check_config", listen_flag(), "--log_dirs=" + directory], timeout=20)
+    check(not os.path.exists(os.path.join(directory, "meta.properties")), "it formatted the directory")
+    code, _, _ = run_command([binary, "--check_config", listen_flag(), "--num_network_threads=0",
+                              "--log_dirs=" + directory], timeout=20, ok=False)
+    check(code != 0, "--check_config accepts --num_network_threads=0")
+
+
+def bad_flags_are_one_line(binary, scratch):
+    place = "--log_dirs=" + os.path.join(scratch, "flags")
+    refused(binary, [listen_flag(), place, "--num_network_threads=0"], r"num_network_threads.*\d")
+    refused(binary, [listen_flag(), place, "--num_io_threads=-3"], r"num_io_threads.*\d")
+    refused(binary, [listen_flag(), place, "--num_io_threads=many"], r"num_io_threads|many")
+    refused(binary, [listen_flag(), place, "--no_such_flag=1"], r"no_such_flag")
+    refused(binary, [listen_flag(), place, "--log_flush=sometimes"], r"log_flush.*group")
+    refused(binary, [listen_flag(), place, "--uring_disable=warp_drive"], r"uring_disable|warp_drive")
+    refused(binary, ["--listeners=nonsense", place], r"listeners|nonsense")
+    return refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:70000", place], r"listeners|70000|port")
+
+
+def a_port_in_use_is_one_line(binary, scratch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        return refused(binary, [listen_flag(port), "--log_dirs=" + os.path.join(scratch, "port")],
+                       r"%d.*|in use" % port)
+
+
+def a_locked_directory_is_one_line(binary, scratch):
+    directory = os.path.join(scratch, "locked")
+    with Gyred(binary, directory) as holder:
+        line = refused(binary, [listen_flag(), "--log_dirs=" + directory], r"lock")
+        with kafka_wire.Connection(holder.port) as connection:
+            check_equal(connection.api_versions()[0], 0, "the holder of the lock")
+        check_equal(holder.stop(), 0, "its exit code")
+    return line
+
+
+def an_unwritable_directory_is_one_line(binary, scratch):
+    path = os.path.join(scratch, "file")
+    with open(path, "w"):
+        pass
+    refused(binary, [listen_flag(), "--log_dirs=" + path], re.escape(path))
+    refused(binary, [listen_flag(), "--log_dirs=" + path + "/below"], re.escape(path))
+    return refused(binary, [listen_flag(), "--log_dirs=/proc/gyre"], "/proc/gyre")
+
+
+def a_full_disk_at_start_is_one_line(binary, scratch):
+    directory = os.path.join(scratch, "full")
+    os.makedirs(directory)
+    if run_command(["unshare", "-m", "mount", "-t", "tmpfs", "none", directory], ok=False)[0] != 0:
+        raise Skip("mounting a small file system needs a privileged user")
+    script = ('mount -t tmpfs -o size=64k none "$0" && dd if=/dev/zero of="$0/fill" bs=4k 2>/dev/null; '
+              'exec "$@"')
+    return refused(binary, [listen_flag(), "--log_dirs=" + directory], r"space|full",
+                   prefix=["unshare", "-m", "sh", "-c", script, directory])
+
+
+def a_newer_directory_format_is_refused(binary, scratch):
+    directory = os.path.join(scratch, "newer")
+    with Gyred(binary, directory) as server:
+        check_equal(server.stop(), 0, "exit code")
+    path = os.path.join(directory, "meta.properties")
+    with open(path) as file:
+        text = file.read()
+    check("cluster.id=" in text and "node.id=" in text, "meta.properties holds %r" % text)
+    with open(path, "w") as file:
+        file.write(re.sub(r"(?m)^version=\d+$", "version=99", text))
+    return refused(binary, [listen_flag(), "--log_dirs=" + directory], r"version|99")
+
+
+def sigterm_drains_and_ends_with_zero(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "drain")) as server:
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.create_topic("drained"), 0, "CreateTopics")
+            check_equal(connection.produce("drained", 0, kafka_wire.batch([(None, b"x")])), (0, 0), "produce")
+            # A fetch that waits must neither be cut nor hold the end up.
+            part = kafka_wire.int32(0) + kafka_wire.int64(1) + kafka_wire.int32(1 << 20)
+            connection.send(kafka_wire.FETCH, 4, kafka_wire.int32(-1) + kafka_wire.int32(60000) +
+                            kafka_wire.int32(1) + kafka_wire.int32(1 << 20) + kafka_wire.int8(0) +
+                            kafka_wire.array([kafka_wire.string("drained") + kafka_wire.array([part])]))
+            time.sleep(0.2)
+            start = time.monotonic()
+            check_equal(server.stop(40), 0, "exit code")
+            took = time.monotonic() - start
+        try:
+            kafka_wire.Connection(server.port)
+        except ConnectionRefusedError:
+            return "%.1f s with a fetch waiting" % took
+        raise AssertionError("the port still accepts")
+
+
+def a_second_signal_does_not_hang(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "twice")) as server:
+        server.process.send_signal(signal.SIGINT)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(30)
+
+
+def sigusr1_prints_metrics(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "metrics")) as server:
+        with kafka_wire.Connection(server.port) as connection:
+            connection.api_versions()
+        before = len(server.stderr())
+        server.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + 10
+        while True:
+            printed = server.stderr()[before:]
+            if len(re.findall(r"(?m)^\w+(\{[^}]*\})? [0-9.e+-]+$", printed)) >= 5:
+                break
+            check(time.monotonic() < deadline, "no metrics on stderr: %r" % printed[-300:])
+            time.sleep(0.1)
+        check(server.alive(), "it died of SIGUSR1")
+        check_equal(server.stop(), 0, "exit code")
+
+
+def the_features_line_tells_the_rung(binary, scratch):
+    texts = []
+    for flags in ([], ["--uring_disable=all"]):
+        with Gyred(binary, os.path.join(scratch, "rung%d" % len(flags)), flags) as server:
+            server.stop()
+            texts.append([line for line in server.stderr().splitlines() if "uring" in line])
+    check(texts[0] and texts[1], "no start-up line about io_uring")
+    strip = lambda line: re.sub(r"^[IWE]\S+ \S+ +\d+ \S+ ", "", line)
+    check(strip(texts[0][0]) != strip(texts[1][0]), "--uring_disable=all changes nothing: " + texts[0][0])
+    return strip(texts[1][0])[:160]
+
+
+ALL = [
+    help_prints_the_flags,
+    version_is_one_line,
+    check_config_starts_nothing,
+    bad_flags_are_one_line,
+    a_port_in_use_is_one_line,
+    a_locked_directory_is_one_line,
+    an_unwritable_directory_is_one_line,
+    a_full_disk_at_start_is_one_line,
+    a_newer_directory_format_is_refused,
+    sigterm_drains_and_ends_with_zero,
+    a_second_signal_does_not_hang,
+    sigusr1_prints_metrics,
+    the_features_line_tells_the_rung,
+]
