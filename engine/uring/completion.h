@@ -54,6 +54,9 @@ struct Completion {
   bool more = false;
   // IORING_CQE_F_NOTIF: the zero-copy buffer is free.
   bool notification = false;
+  // Only with `notification`: the kernel reports that it copied the bytes after
+  // all (always on loopback), so zero copy gains nothing on this connection.
+  bool zero_copy_copied = false;
   // IORING_CQE_F_SOCK_NONEMPTY: more bytes wait in the socket.
   bool socket_nonempty = false;
 };

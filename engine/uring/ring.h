@@ -32,6 +32,23 @@ namespace gyre::uring {
 struct PipeFds {
   int read_fd = -1;
   int write_fd = -1;
+  // What it was granted; less than asked for where the user's pipe budget
+  // (fs.pipe-user-pages-soft) is used up.
+  size_t capacity_bytes = 0;
+};
+
+// What a ring did so far. Only grows.
+struct RingStats {
+  uint64_t enters = 0;            // io_uring_enter calls
+  uint64_t submissions = 0;       // sqes taken by the kernel
+  uint64_t completions = 0;       // cqes, internal ones included
+  uint64_t batched_waits = 0;     // waits that asked for more than one completion
+  uint64_t receive_arms = 0;      // RecvProvided calls; with multishot: re-arms
+  uint64_t accept_arms = 0;       // AcceptMultishot and AcceptOnce calls
+  uint64_t no_buffers = 0;        // receives that ended with -ENOBUFS
+  uint64_t wakes = 0;             // wake-ups that reached the owner
+  uint64_t full_submissions = 0;  // the submission queue had to be flushed early
+  uint64_t overflows = 0;         // the completion queue was found overflown
 };
 
 class Ring {
@@ -116,6 +133,8 @@ class Ring {
   // Ends the owner's present or next wait. Any thread; cheap when not parked
   // is the caller's concern (network/processor keeps a parked flag).
   virtual void Wake() = 0;
+
+  virtual RingStats stats() const { return {}; }
 
   // True where RecvProvided is multishot.
   virtual bool recv_is_multishot() const = 0;
