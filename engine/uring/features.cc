@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/unique_fd.h"
 #include "engine/uring/kernel_abi.h"
 #include "engine/uring/setup_error.h"
 
@@ -40,28 +41,12 @@ constexpr FeatureRow kFeatures[kFeatureCount] = {
     {Feature::kCachestat, "cachestat"},
 };
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { Reset(-1); }
-  void Reset(int fd) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = fd;
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Two ends of one TCP connection over loopback. TCP, because zero copy and
 // multishot behave differently, or are refused, on Unix sockets.
 struct LoopbackPair {
-  Descriptor listener;
-  Descriptor client;
-  Descriptor server;
+  UniqueFd listener;
+  UniqueFd client;
+  UniqueFd server;
 
   bool Listen() {
     listener.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -246,7 +231,7 @@ bool HasMinWait(unsigned setup_flags) {
 }
 
 bool HasCachestat() {
-  Descriptor file(memfd_create("gyre-probe", MFD_CLOEXEC));
+  UniqueFd file(memfd_create("gyre-probe", MFD_CLOEXEC));
   if (file.get() < 0 || ftruncate(file.get(), 4096) != 0) return false;
   constexpr long kCachestatSyscall = 451;
   const uint64_t range[2] = {0, 4096};

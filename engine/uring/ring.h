@@ -130,7 +130,8 @@ class Ring {
   // (0: does not wait; < 0: no limit), and copies completions to `out`.
   // Returns how many. May return 0 early.
   virtual size_t SubmitAndReap(absl::Span<Completion> out, int64_t wait_ns) = 0;
-  // Ends the owner's present or next wait. Any thread; cheap when not parked
+  // Ends the owner's present wait or the next one (a SubmitAndReap that does
+  // not wait uses none up). Any thread, also before Attach(); cheap when not parked
   // is the caller's concern (network/processor keeps a parked flag).
   virtual void Wake() = 0;
 

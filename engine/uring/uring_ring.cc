@@ -112,6 +112,8 @@ class UringRing final : public Ring {
   unsigned WaitTarget(int64_t wait_ns) const;
   void NoteBatch(size_t completions);
   bool KernelHasWork() const;
+  // True when a wake-up has not ended a wait yet.
+  bool TakeWake();
   void ArmWakeRead();
   int SendWakeMessage();
 
@@ -127,6 +129,8 @@ class UringRing final : public Ring {
   int event_fd_ = -1;
   uint64_t event_value_ = 0;
   bool wake_read_armed_ = false;
+  // A wake-up that was reaped by a call that did not wait ends the next wait.
+  bool woken_ = false;
   std::atomic<bool> pending_wake_{false};
 
   // Provided buffers; returned ones become visible all at once.
@@ -463,6 +467,7 @@ bool UringRing::Translate(const io_uring_cqe& cqe, Completion* out) {
   const Token token = Token::Unpack(cqe.user_data);
   if (token.kind == OpKind::kWake) {
     ++stats_.wakes;
+    woken_ = true;
     // Not re-armed here: that could flush, and so read the queue being read.
     wake_read_armed_ = false;
     return false;
@@ -541,10 +546,7 @@ void UringRing::NoteBatch(size_t completions) {
 size_t UringRing::SubmitAndReap(absl::Span<Completion> out, int64_t wait_ns) {
   if (event_fd_ >= 0 && !wake_read_armed_) ArmWakeRead();
   PublishBuffers();
-  // Pairs with the store in Wake(); covers wakes from before Attach().
-  const bool woken = pending_wake_.load(std::memory_order_relaxed) &&
-                     pending_wake_.exchange(false, std::memory_order_acquire);
-  const bool wait = wait_ns != 0 && !woken && stash_.empty() && io_uring_cq_ready(&ring_) == 0;
+  const bool wait = wait_ns != 0 && !TakeWake() && stash_.empty() && io_uring_cq_ready(&ring_) == 0;
   const unsigned to_submit = PublishSubmissions();
   if (wait) {
     Enter(to_submit, WaitTarget(wait_ns), wait_ns);
@@ -554,10 +556,20 @@ size_t UringRing::SubmitAndReap(absl::Span<Completion> out, int64_t wait_ns) {
   size_t count = TakeStashed(out);
   count += CopyCompletions(out.subspan(count));
   if (wait || count > 0) NoteBatch(count);
+  if (wait_ns != 0) woken_ = false;
   return count;
 }
 
 // --- wake-up --------------------------------------------------------------------
+
+bool UringRing::TakeWake() {
+  // Pairs with the store in Wake(); only wakes from before Attach() come so.
+  if (pending_wake_.load(std::memory_order_relaxed) &&
+      pending_wake_.exchange(false, std::memory_order_acquire)) {
+    woken_ = true;
+  }
+  return std::exchange(woken_, false);
+}
 
 void UringRing::ArmWakeRead() {
   wake_read_armed_ = true;
