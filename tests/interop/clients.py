@@ -256,7 +256,7 @@ def ten_megabytes_where_the_topic_allows_it(port, scale, scratch):
 
 def offsets_by_timestamp(port, scale, scratch):
     create(port, "timed")
-    base = 1_600_000_000_000
+    base = int(time.time()) * 1000 - 7_200_000
     client = producer(port, acks="all", linger_ms=50)
     for n in range(5000):
         client.send("timed", b"%d" % n, partition=0, timestamp_ms=base + n * 1000)

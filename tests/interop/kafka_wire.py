@@ -5,6 +5,7 @@ shares no code with the server: a mistake would have to be made twice to go unse
 """
 import socket
 import struct
+import time
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 FIND_COORDINATOR, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 10, 18, 19, 20
@@ -140,7 +141,7 @@ def record(offset_delta, key, value, timestamp_delta=0, headers=()):
 
 
 def batch(records, *, count=None, last_offset_delta=None, attributes=0, magic=2, base_offset=0,
-          timestamp=1_600_000_000_000, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+          timestamp=None, producer_id=-1, producer_epoch=-1, base_sequence=-1,
           crc=None, leader_epoch=-1, length=None):
     """A v2 batch of (key, value) pairs, or of raw bytes; every header field can be falsified."""
     if isinstance(records, bytes):
@@ -148,6 +149,7 @@ def batch(records, *, count=None, last_offset_delta=None, attributes=0, magic=2,
     else:
         payload = b"".join(record(i, k, v) for i, (k, v) in enumerate(records))
         number = len(records)
+    timestamp = int(time.time() * 1000) if timestamp is None else timestamp
     tail = (int16(attributes) +
             int32(number - 1 if last_offset_delta is None else last_offset_delta) +
             int64(timestamp) + int64(timestamp) + int64(producer_id) + int16(producer_epoch) +
