@@ -3,7 +3,7 @@
 
   protogen.py message SCHEMA HEADER SOURCE       one schema file to one library
   protogen.py api_table HEADER SCHEMA...         the table of apis and their versions
-  protogen.py descriptors NAME SOURCE SCHEMA...  schemas as data, with type-erased codecs
+  protogen.py descriptors NAME SOURCE SCHEMA...  schemas as data (proto/descriptor.h)
 
 The output depends on the input alone. Python's standard library is all it needs.
 """
@@ -40,6 +40,11 @@ class Field:
         self.lo, self.hi = lo, hi
         self.null, self.default, self.tag, self.classic = null, default, tag, classic
 
+    @property
+    def member(self):
+        """The field inside member functions, where some names are taken."""
+        return "this->" + self.name if self.name in GENERATED_NAMES else self.name
+
 
 class Message:
     """One encodable thing: a request, a response, a record, a key, a value."""
@@ -74,6 +79,7 @@ FIXED["bool"] = ("bool", "Bool", 1)
 FIXED["float64"] = ("double", "Float64", 8)
 FIXED["uuid"] = ("Uuid", "Uuid", 16)
 FIXED["error"] = ("ErrorCode", "ErrorCode", 2)
+GENERATED_NAMES = {"version", "reader", "writer", "flexible", "size", "tags", "tag_count", "unknown"}
 SPANS = {"string": "String", "bytes": "Bytes"}
 ARRAY_ELEMENTS = {"int8", "int16", "int32", "int64", "uuid", "string"}
 
@@ -214,7 +220,7 @@ class Parser:
         message.root = Struct(message.name, message.lo, message.hi)
         self.parse_fields(message, message.root)
         for struct in [message.root] + list(message.structs.values()):
-            self.check(message, struct)
+            self.check(struct)
         self.messages.append(message)
 
     def parse_fields(self, message, struct):
@@ -275,13 +281,11 @@ class Parser:
         self.parse_fields(message, struct)
         message.structs[name] = struct
 
-    def check(self, message, struct):
+    def check(self, struct):
         names = [f.name for f in struct.fields]
         tags = [f.tag for f in struct.fields if f.tag is not None]
         if len(set(names)) != len(names) or len(set(tags)) != len(tags):
             self.fail("a name or tag occurs twice in " + struct.name)
-        if sorted(tags) != list(range(len(tags))) and message.kind != "record":
-            pass  # Gaps are legal.
 
 
 # ---------------------------------------------------------------------------
@@ -330,6 +334,23 @@ class Emitter:
 class MessageGenerator:
     def __init__(self, message):
         self.message = message
+        # A std::optional of a struct needs the struct complete, default initializers
+        # included, and those of a nested struct are not until its outer struct ends. Such
+        # structs, with what they are made of, stand before the message.
+        self.outside = set()
+        for struct in list(message.structs.values()) + [message.root]:
+            for field in struct.fields:
+                if field.null and not field.array and field.base in message.structs:
+                    self.put_outside(field.base)
+
+    def put_outside(self, name):
+        self.outside.add(name)
+        for field in self.message.structs[name].fields:
+            if field.base in self.message.structs:
+                self.put_outside(field.base)
+
+    def cpp_name(self, struct_name):
+        return self.message.name + struct_name if struct_name in self.outside else struct_name
 
     # Types and defaults.
 
@@ -341,7 +362,7 @@ class MessageGenerator:
         elif field.base == "records":
             return "wire::RecordsView"
         else:
-            element = field.base
+            element = self.cpp_name(field.base)
         if field.array:
             element = "std::vector<%s>" % element
         return "std::optional<%s>" % element if field.null else element
@@ -380,13 +401,13 @@ class MessageGenerator:
 
     def differs_from_default(self, field):
         """The C++ test for a tagged field that has to be written."""
-        name = field.name
+        name = field.member
         if field.null:
             if field.default == "null":
                 return "%s.has_value()" % name
             if field.array or field.base in SPANS:
                 return "!%s.has_value() || !%s->empty()" % (name, name)
-            return "!(%s == %s{})" % (name, field.base)
+            return "!(%s == %s{})" % (name, self.cpp_name(field.base))
         if field.array or field.base in SPANS:
             return "!%s.empty()" % name
         if field.base == "bool":
@@ -397,7 +418,7 @@ class MessageGenerator:
             return "%s != ErrorCode::kNone" % name
         if field.base in FIXED:
             return "%s != %s" % (name, self.literal(field))
-        return "!(%s == %s{})" % (name, field.base)
+        return "!(%s == %s{})" % (name, self.cpp_name(field.base))
 
     # Versions.
 
@@ -454,6 +475,12 @@ class MessageGenerator:
 
     def header(self, out):
         message = self.message
+        for struct in message.structs.values():
+            if struct.name in self.outside:
+                out.open("struct " + self.cpp_name(struct.name))
+                self.members(out, struct)
+                out.close("};")
+                out()
         out.open("struct " + message.name)
         if message.kind in ("request", "response"):
             api = message.name[: -len(message.kind)]
@@ -468,6 +495,10 @@ class MessageGenerator:
             ("wire::kNeverFlexible" if message.flexible == NEVER else message.flexible))
         out()
         for struct in message.structs.values():
+            if struct.name in self.outside:
+                out("using %s = %s;" % (struct.name, self.cpp_name(struct.name)))
+                out()
+                continue
             out.open("struct " + struct.name)
             self.members(out, struct)
             out.close("};")
@@ -495,7 +526,7 @@ class MessageGenerator:
         out("bool Decode(wire::Reader& reader, int16_t version);")
         out("size_t EncodedSize(int16_t version) const;")
         out("void Encode(wire::Writer& writer, int16_t version) const;")
-        out("bool operator==(const %s&) const = default;" % struct.name)
+        out("bool operator==(const %s&) const = default;" % self.cpp_name(struct.name))
 
     @staticmethod
     def range_note(lo, hi, outer):
@@ -512,7 +543,9 @@ class MessageGenerator:
     def source(self, out):
         for struct in list(self.message.structs.values()) + [self.message.root]:
             scope = self.message.name
-            if struct is not self.message.root:
+            if struct.name in self.outside:
+                scope = self.cpp_name(struct.name)
+            elif struct is not self.message.root:
                 scope += "::" + struct.name
             self.function(out, struct, "bool %s::Decode(wire::Reader& reader, int16_t version)" % scope,
                           self.decode_body)
@@ -530,7 +563,7 @@ class MessageGenerator:
         if re.search(r"\bflexible\b", text):
             literal = self.flexible_literal(struct)
             if literal is None:
-                out("  const bool flexible = version >= kFirstFlexibleVersion;")
+                out("  const bool flexible = version >= %d;" % self.message.flexible)
             else:
                 out("  constexpr bool flexible = %s;" % ("true" if literal else "false"))
         out.lines.extend(inner.lines)
@@ -613,7 +646,7 @@ class MessageGenerator:
         out.close()
 
     def decode_field(self, out, field, tagged):
-        name, flag = field.name, self.flag(field)
+        name, flag = field.member, self.flag(field)
         null = self.null_allowed(field) if field.null else None
         if field.array:
             if is_primitive(field.base):
@@ -625,7 +658,11 @@ class MessageGenerator:
                 function = "DecodeStructArray"
             if null:
                 arguments.append(null)
-            out("if (!wire::%s(reader, %s, %s)) return false;" % (function, name, ", ".join(arguments)))
+            call = "wire::%s(reader, %s, %s)" % (function, name, ", ".join(arguments))
+            if "?" in call:
+                out("const size_t min_%s_size = %s;" % (field.name, arguments[2]))
+                call = call.replace(arguments[2], "min_%s_size" % field.name)
+            out("if (!%s) return false;" % call)
         elif field.base in FIXED:
             out("%s = reader.Read%s();" % (name, FIXED[field.base][1]))
         elif field.base in SPANS:
@@ -644,7 +681,7 @@ class MessageGenerator:
 
     def size_expression(self, field):
         """Bytes of the value: an int if it is always the same, else an expression."""
-        name, flag = field.name, self.flag(field)
+        name, flag = field.member, self.flag(field)
         if field.array:
             if is_primitive(field.base):
                 return "wire::ArraySize(%s, %s)" % (name, flag)
@@ -738,7 +775,7 @@ class MessageGenerator:
             out("unknown_tagged_fields.Encode(writer);")
 
     def encode_field(self, out, field, tagged):
-        name, flag = field.name, self.flag(field)
+        name, flag = field.member, self.flag(field)
         null = self.null_allowed(field) if field.null else None
         if field.array:
             if is_primitive(field.base):
@@ -862,7 +899,7 @@ def command_api_table(header, schemas):
 
 
 def command_descriptors(name, source, schemas):
-    """A source file with one MessageDescriptor per message, in an array kDescriptors_<name>."""
+    """A source file with DescriptorsOf_<name>(): one MessageDescriptor per message."""
     out = Emitter()
     out("// Generated by tools/protogen. Do not edit.")
     out('#include "proto/descriptor.h"')
@@ -897,13 +934,15 @@ def command_descriptors(name, source, schemas):
         out()
     out("}  // namespace")
     out()
-    out("extern const MessageDescriptor kDescriptors_%s[%d];" % (name, len(messages)))
-    out("const MessageDescriptor kDescriptors_%s[%d] = {" % (name, len(messages)))
+    out("absl::Span<const MessageDescriptor> DescriptorsOf_%s() {" % name)
+    out("  static constexpr MessageDescriptor kMessages[] = {")
     for message in messages:
-        out('    {"%s", %d, %d, %d, &k%s_%s, &RoundTrip<%s>},' %
+        out('      {"%s", %d, %d, %d, &k%s_%s, &RoundTrip<%s>},' %
             (message.name, message.lo, message.hi, message.flexible, message.name, message.name,
              message.name))
-    out("};")
+    out("  };")
+    out("  return kMessages;")
+    out("}")
     out()
     out("}  // namespace gyre::proto")
     write(source, out.text())
