@@ -42,10 +42,16 @@ struct RecordError {
   std::string message;
 };
 
+inline constexpr int kMaxRecordErrors = 100;
+
 struct ValidationResult {
   ErrorCode error = ErrorCode::kNone;
   std::string message;                     // empty when ok
-  std::vector<RecordError> record_errors;  // for kInvalidRecord; empty otherwise
+  // The records at fault, at most kMaxRecordErrors of them; empty when the batch
+  // as a whole is.
+  std::vector<RecordError> record_errors;
+  // The largest timestamp of the records, when ok: what the header should say.
+  int64_t max_timestamp = kNoTimestamp;
 
   bool ok() const { return error == ErrorCode::kNone; }
 };
@@ -55,9 +61,15 @@ struct ValidationResult {
 // except a codec's own fixed-size state.
 ValidationResult ValidateBatch(absl::string_view records, const ValidationRules& rules);
 
+// The same for a leader's bytes: one or more whole batches of magic 2 with right
+// CRCs and rising offsets; records are not opened.
+ValidationResult ValidateReplicated(absl::string_view records);
+
 // `header` is a private copy of a valid batch's 61 header bytes and `payload` the
 // rest: turns it into a LogAppendTime batch of `append_time_ms`, CRC included.
 void StampLogAppendTime(char* header, absl::string_view payload, int64_t append_time_ms);
+// Corrects the max timestamp of a producer that set it wrong, CRC included.
+void StampMaxTimestamp(char* header, absl::string_view payload, int64_t max_timestamp);
 
 }  // namespace gyre
 
