@@ -101,14 +101,14 @@ void FileRing::OnCompletion(const Completion& completion) {
   const uint32_t index = completion.token.slot;
   CHECK(index < slots_.size() && slots_[index].generation == completion.token.generation)
       << "a file completion that nobody waits for";
+  Slot& slot = slots_[index];
   const int error = completion.result.error();
-  // Nothing was done, and nothing is wrong with the file. A failed sync is
-  // neither: it must not be tried again (see PosixFile::Sync).
-  if (error == EINTR || error == EAGAIN) {
+  // EAGAIN: not begun, for lack of memory or workers. EINTR: begun, which a
+  // read or write may repeat but a sync must not (see PosixFile::Sync).
+  if (error == EAGAIN || (error == EINTR && slot.operation->kind != FileOperation::Kind::kSync)) {
     Start(index);
     return;
   }
-  Slot& slot = slots_[index];
   FileOperation* operation = std::exchange(slot.operation, nullptr);
   ++slot.generation;
   free_slots_.push_back(index);

@@ -38,6 +38,9 @@ def gyre_cc_test(name, srcs = None, deps = [], copts = [], size = "small", **kwa
         srcs = srcs or [name + ".cc"],
         copts = COPTS + copts,
         size = size,
+        # As programs are linked. Shared libraries of one unit each would lose
+        # what --as-needed finds unneeded in the test itself.
+        linkstatic = True,
         deps = deps + ["//tools/third_party:gtest_main"],
         **kwargs
     )
