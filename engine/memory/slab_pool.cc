@@ -1,0 +1,224 @@
+#include "engine/memory/slab_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
+#if !defined(ASAN_POISON_MEMORY_REGION)
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+namespace gyre {
+namespace {
+
+constexpr int64_t kMaxRegionBytes = int64_t{1} << 40;
+
+size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+uint64_t Cookie(size_t class_index, uint32_t slot_index) {
+  return (uint64_t{class_index} << 32) | slot_index;
+}
+
+absl::Status Check(const SlabPoolConfig& config) {
+  if (config.run_bytes < 0) return absl::InvalidArgumentError("negative run bytes");
+  int64_t total_bytes = config.run_bytes;
+  for (size_t i = 0; i < config.classes.size(); ++i) {
+    const SlabClassConfig& entry = config.classes[i];
+    if (!std::has_single_bit(entry.slot_bytes) || entry.slot_bytes < kPageBytes ||
+        entry.slot_bytes > kSlabMaxBytes || entry.slot_count == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("slab class of ", entry.slot_count,
+                                                     " slots of ", entry.slot_bytes, " bytes"));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (config.classes[j].slot_bytes == entry.slot_bytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("two slab classes of ", entry.slot_bytes, " bytes"));
+      }
+    }
+    total_bytes += int64_t{entry.slot_bytes} * entry.slot_count;
+  }
+  if (total_bytes <= 0 || total_bytes > kMaxRegionBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("slab region of ", total_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SlabPoolConfig SlabPoolConfig::Evenly(int64_t class_bytes, int64_t run_bytes) {
+  SlabPoolConfig config;
+  config.run_bytes = run_bytes;
+  for (uint32_t slot_bytes = kPageBytes; slot_bytes <= kSlabMaxBytes; slot_bytes *= 4) {
+    const int64_t slot_count = std::max<int64_t>(1, class_bytes / 4 / slot_bytes);
+    config.classes.push_back({slot_bytes, static_cast<uint32_t>(slot_count)});
+  }
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig& config) {
+  if (absl::Status status = Check(config); !status.ok()) return status;
+  std::vector<SlabClassConfig> classes = config.classes;
+  std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
+    return a.slot_bytes > b.slot_bytes;
+  });
+  std::unique_ptr<SlabPool> pool(new SlabPool);
+  pool->run_bytes_ = RoundUp(static_cast<size_t>(config.run_bytes), kSlabMaxBytes);
+  size_t slots_bytes = 0;
+  for (const SlabClassConfig& entry : classes) {
+    slots_bytes += size_t{entry.slot_bytes} * entry.slot_count;
+  }
+  pool->region_bytes_ = pool->run_bytes_ + slots_bytes;
+  void* region = mmap(nullptr, pool->region_bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (region == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "slab region of ", pool->region_bytes_, " bytes: ", std::strerror(errno)));
+  }
+  pool->region_ = static_cast<char*>(region);
+  // A hint: kernels without transparent huge pages refuse it.
+  if (config.huge_pages) madvise(region, pool->region_bytes_, MADV_HUGEPAGE);
+
+  char* slots = pool->region_ + pool->run_bytes_;
+  pool->classes_.resize(classes.size());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    // Laid out largest first, kept smallest first.
+    const size_t class_index = classes.size() - 1 - i;
+    pool->classes_[class_index] = std::make_unique<SlabClass>();
+    SlabClass& slab = *pool->classes_[class_index];
+    slab.slot_bytes = classes[i].slot_bytes;
+    slab.slot_count = classes[i].slot_count;
+    slab.blocks = std::make_unique<BufferBlock[]>(slab.slot_count);
+    slab.next = std::make_unique<std::atomic<uint32_t>[]>(slab.slot_count);
+    for (uint32_t slot = 0; slot < slab.slot_count; ++slot) {
+      BufferBlock& block = slab.blocks[slot];
+      block.data = slots + size_t{slot} * slab.slot_bytes;
+      block.capacity_bytes = slab.slot_bytes;
+      block.registered_index = pool->RegisteredIndex(block.data);
+      block.owner = pool.get();
+      block.cookie = Cookie(class_index, slot);
+    }
+    // Low addresses on top, so that a lightly used pool touches few pages.
+    for (uint32_t slot = slab.slot_count; slot > 0; --slot) slab.Push(slot - 1);
+    const size_t class_bytes = size_t{slab.slot_bytes} * slab.slot_count;
+    ASAN_POISON_MEMORY_REGION(slots, class_bytes);
+    slots += class_bytes;
+  }
+  return pool;
+}
+
+SlabPool::~SlabPool() {
+  for (const auto& slab : classes_) {
+    DCHECK_EQ(slab->lent_count.load(std::memory_order_acquire), 0)
+        << "buffers of " << slab->slot_bytes << " bytes outlive their pool";
+  }
+  if (region_ != nullptr) {
+    ASAN_UNPOISON_MEMORY_REGION(region_, region_bytes_);
+    munmap(region_, region_bytes_);
+  }
+}
+
+BufferBlock* SlabPool::SlabClass::TryPop() {
+  uint64_t head = free_head.load(std::memory_order_acquire);
+  for (;;) {
+    const auto top = static_cast<uint32_t>(head);
+    if (top == 0) return nullptr;
+    // May be stale when another thread pops `top` meanwhile; the tag then fails
+    // the exchange.
+    const uint32_t below = next[top - 1].load(std::memory_order_relaxed);
+    const uint64_t desired = (((head >> 32) + 1) << 32) | below;
+    if (free_head.compare_exchange_weak(head, desired, std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+      lent_count.fetch_add(1, std::memory_order_relaxed);
+      return &blocks[top - 1];
+    }
+  }
+}
+
+void SlabPool::SlabClass::Push(uint32_t index) {
+  uint64_t head = free_head.load(std::memory_order_relaxed);
+  uint64_t desired;
+  do {
+    next[index].store(static_cast<uint32_t>(head), std::memory_order_relaxed);
+    desired = (head & ~uint64_t{0xffff'ffff}) | (index + 1);
+    // Release: pairs with the acquire in TryPop; hands over the slot's bytes
+    // and its next[].
+  } while (!free_head.compare_exchange_weak(head, desired, std::memory_order_release,
+                                            std::memory_order_relaxed));
+}
+
+Buffer SlabPool::Allocate(uint32_t size_bytes) {
+  size_t class_index = 0;
+  while (class_index < classes_.size() && classes_[class_index]->slot_bytes < size_bytes) {
+    ++class_index;
+  }
+  const size_t end = std::min(class_index + 2, classes_.size());
+  for (; class_index < end; ++class_index) {
+    BufferBlock* block = classes_[class_index]->TryPop();
+    if (block == nullptr) continue;
+    ASAN_UNPOISON_MEMORY_REGION(block->data, block->capacity_bytes);
+    block->next = nullptr;
+    block->references.store(1, std::memory_order_relaxed);
+    return Buffer::Adopt(block, block->data, size_bytes);
+  }
+  exhausted_count_.fetch_add(1, std::memory_order_relaxed);
+  return Buffer();
+}
+
+void SlabPool::Release(BufferBlock* block) {
+  SlabClass& slab = *classes_[block->cookie >> 32];
+  ASAN_POISON_MEMORY_REGION(block->data, block->capacity_bytes);
+  slab.lent_count.fetch_sub(1, std::memory_order_relaxed);
+  slab.Push(static_cast<uint32_t>(block->cookie));
+}
+
+char* SlabPool::CarveRun(uint32_t slot_bytes, uint32_t count) {
+  const size_t alignment = std::min<size_t>(slot_bytes, kSlabMaxBytes);
+  const size_t run_bytes = size_t{slot_bytes} * count;
+  size_t used = run_used_bytes_.load(std::memory_order_relaxed);
+  size_t start;
+  do {
+    start = RoundUp(used, alignment);
+    if (start > run_bytes_ || run_bytes > run_bytes_ - start) return nullptr;
+  } while (!run_used_bytes_.compare_exchange_weak(used, start + run_bytes,
+                                                  std::memory_order_relaxed));
+  return region_ + start;
+}
+
+std::vector<iovec> SlabPool::RegisteredBuffers() const {
+  std::vector<iovec> pieces;
+  for (size_t from = 0; from < region_bytes_; from += kRegisteredBufferMaxBytes) {
+    pieces.push_back(
+        {region_ + from, std::min<size_t>(kRegisteredBufferMaxBytes, region_bytes_ - from)});
+  }
+  return pieces;
+}
+
+int32_t SlabPool::RegisteredIndex(const char* address) const {
+  if (address < region_ || address >= region_ + region_bytes_) return -1;
+  return static_cast<int32_t>(static_cast<size_t>(address - region_) / kRegisteredBufferMaxBytes);
+}
+
+std::vector<SlabPool::ClassUsage> SlabPool::Usage() const {
+  std::vector<ClassUsage> usage;
+  for (const auto& slab : classes_) {
+    const int64_t lent = slab->lent_count.load(std::memory_order_relaxed);
+    usage.push_back({slab->slot_bytes, slab->slot_count,
+                     static_cast<uint32_t>(std::max<int64_t>(0, lent))});
+  }
+  return usage;
+}
+
+}  // namespace gyre

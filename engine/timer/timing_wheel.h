@@ -1,0 +1,101 @@
+// A hierarchical timing wheel (Varghese and Lauck, "Hashed and hierarchical
+// timing wheels"), with Kafka's numbers: ticks of 1 ms, 20 slots a level, so
+// the levels span 20 ms, 400 ms, 8 s, 160 s, …; a level is made when the first
+// entry needs it. Nothing ticks: advancing jumps from one filled slot to the
+// next.
+//
+// Add and Cancel are O(1) (Add walks the levels, of which ten span a year).
+// An entry is never collected before its deadline, and less than one tick after
+// it when the wheel is advanced in time.
+//
+// Threads: one at a time (timer/timer.h shares one behind a lock).
+// Owns: nothing; entries are in intrusive lists.
+// Invariant: an entry of level n >= 1 expires in a later slot of that level
+// than the current one.
+#ifndef GYRE_ENGINE_TIMER_TIMING_WHEEL_H_
+#define GYRE_ENGINE_TIMER_TIMING_WHEEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/intrusive_list.h"
+
+namespace gyre {
+
+class TimingWheel;
+
+// One timeout; base or member of what it times. Out of the wheel before it dies.
+struct TimerEntry : IntrusiveListNode<TimingWheel> {
+  // In the clock's nanoseconds. Not changed while pending.
+  int64_t deadline_ns = 0;
+  // Used by timer/timer.h; whoever drives a wheel by hand may ignore it.
+  void (*on_expire)(TimerEntry* entry) = nullptr;
+
+ private:
+  friend class TimingWheel;
+  bool in_wheel_ = false;
+};
+
+using TimerList = IntrusiveList<TimerEntry, TimingWheel>;
+
+class TimingWheel {
+ public:
+  static constexpr int64_t kNever = INT64_MAX;
+  static constexpr int kSlotCount = 20;
+
+  explicit TimingWheel(int64_t now_ns, int64_t tick_ns = 1'000'000);
+  TimingWheel(const TimingWheel&) = delete;
+  TimingWheel& operator=(const TimingWheel&) = delete;
+  // Takes out what is left.
+  ~TimingWheel();
+
+  // The entry is in no list. One whose deadline has passed is collected by the
+  // next AdvanceTo.
+  void Add(TimerEntry* entry);
+  // False when it is not in the wheel (never added, cancelled, collected).
+  bool Cancel(TimerEntry* entry);
+
+  // Appends every entry with deadline <= `now_ns` to `expired`, in the order of
+  // their ticks. A time before the last one is ignored.
+  void AdvanceTo(int64_t now_ns, TimerList* expired);
+
+  // When to advance next: no entry expires before it. It may lie before the
+  // first deadline (entries then move to a finer level). kNever when empty.
+  int64_t NextExpiryNs();
+
+  size_t size() const { return size_; }
+  int level_count() const { return static_cast<int>(levels_.size()); }
+
+ private:
+  struct Level {
+    int64_t ticks_per_slot = 1;
+    // Bit i: slots[i] may be non-empty. Cancel leaves it set.
+    uint32_t filled = 0;
+    TimerList slots[kSlotCount];
+  };
+  // A slot of a level, by the tick at which it begins.
+  struct Slot {
+    int64_t tick = kNever;
+    Level* level = nullptr;
+    int index = 0;
+  };
+
+  // The first tick that is not before the deadline.
+  int64_t ExpiryTick(int64_t deadline_ns) const;
+  void Insert(TimerEntry* entry);
+  Level& LevelAt(size_t index);
+  // The first filled slot at or after the current tick.
+  Slot FirstFilled();
+
+  const int64_t tick_ns_;
+  int64_t current_tick_;
+  size_t size_ = 0;
+  TimerList due_;
+  std::vector<std::unique_ptr<Level>> levels_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_TIMER_TIMING_WHEEL_H_
