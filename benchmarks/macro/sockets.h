@@ -83,14 +83,13 @@ inline void WriteAll(int fd, const void* data, size_t size) {
   }
 }
 
-// False at the end of the stream.
+// False at the end of the stream or on an error.
 inline bool ReadAll(int fd, void* data, size_t size) {
   char* to = static_cast<char*>(data);
   while (size > 0) {
     const ssize_t n = recv(fd, to, size, MSG_WAITALL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) Die("recv");
-    if (n == 0) return false;
+    if (n <= 0) return false;
     to += n;
     size -= static_cast<size_t>(n);
   }
