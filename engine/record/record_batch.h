@@ -82,8 +82,8 @@ class RecordBatchView {
   uint32_t crc() const { return Load<uint32_t>(batch::kCrcAt); }
   int16_t attributes() const { return Load<int16_t>(batch::kAttributesAt); }
   int32_t last_offset_delta() const { return Load<int32_t>(batch::kLastOffsetDeltaAt); }
-  int64_t last_offset() const { return base_offset() + last_offset_delta(); }
-  int64_t next_offset() const { return last_offset() + 1; }
+  int64_t last_offset() const { return OffsetAfter(last_offset_delta()); }
+  int64_t next_offset() const { return OffsetAfter(int64_t{last_offset_delta()} + 1); }
   int64_t base_timestamp() const { return Load<int64_t>(batch::kBaseTimestampAt); }
   int64_t max_timestamp() const { return Load<int64_t>(batch::kMaxTimestampAt); }
   int64_t producer_id() const { return Load<int64_t>(batch::kProducerIdAt); }
@@ -110,6 +110,11 @@ class RecordBatchView {
   template <typename T>
   T Load(size_t at) const {
     return LoadBigEndian<T>(bytes_ + at);
+  }
+  // Unsigned: in damaged bytes the sum may wrap.
+  int64_t OffsetAfter(int64_t delta) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(base_offset()) +
+                                static_cast<uint64_t>(delta));
   }
 
   const char* bytes_;

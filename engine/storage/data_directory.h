@@ -9,7 +9,6 @@
 #define GYRE_ENGINE_STORAGE_DATA_DIRECTORY_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/base/uuid.h"
 #include "engine/fs/file_system.h"
-#include "engine/storage/topic_partition.h"
+#include "engine/storage/offset_checkpoint.h"
 
 namespace gyre {
 
@@ -36,8 +35,6 @@ struct DataDirectoryOptions {
 
 class DataDirectory {
  public:
-  using OffsetMap = std::map<TopicPartition, int64_t>;
-
   // Creates the directory (one level) if it is missing, locks it, reads or
   // writes meta.properties, reads and removes the clean-stop marker. Errors are
   // one line that says what to do: locked by another process, not writable, a

@@ -31,20 +31,24 @@ enum class FlushMode : uint8_t {
 
 absl::string_view FlushModeName(FlushMode mode);
 
+class Flusher;
+
 // A log as the flusher sees it, and the flusher's state in it.
 class Flushable {
  public:
   struct Sync {
-    FileRef file;            // null: nothing to sync
-    int64_t end_offset = 0;  // durable once the file is synced
+    FileRef file;             // null: nothing to sync
+    int64_t end_offset = 0;   // durable once the file is synced
+    uint64_t generation = 0;  // given back to OnSynced
   };
 
   virtual ~Flushable() = default;
 
-  // The oldest file that holds unsynced records. An older segment comes before
-  // the next one, so that the durable offset never jumps over a gap.
-  virtual Sync NextSync() = 0;
-  virtual void OnSynced(int64_t end_offset) = 0;
+  // The oldest file that holds unsynced records, if any below `wanted_offset`
+  // are. An older segment comes before the next one, so that the durable offset
+  // never jumps over a gap. None once the log is offline.
+  virtual Sync NextSync(int64_t wanted_offset) = 0;
+  virtual void OnSynced(int64_t end_offset, uint64_t generation) = 0;
   virtual void OnSyncFailed(int error) = 0;
   // Keeps the log alive while an operation is outstanding.
   virtual std::shared_ptr<Flushable> KeepAlive() = 0;
@@ -62,6 +66,8 @@ class Flushable {
   // The holder of in_flight_'s.
   FileOperation operation_;
   int64_t end_offset_ = 0;
+  uint64_t generation_ = 0;
+  Flusher* flusher_ = nullptr;
   std::shared_ptr<Flushable> keep_alive_;
 };
 

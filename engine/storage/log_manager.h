@@ -1,7 +1,8 @@
 // All partition logs of one data directory: opens (recovering where needed),
 // creates, deletes and closes them.
 //
-// Threads: any; one lock, never held over a log's own I/O.
+// Threads: any; mutex_ is never held over I/O. Create and Delete of one
+// partition must not run at the same time (the broker's metadata orders them).
 // Owns: the logs, together with whoever holds a LogRef.  Borrows: the directory
 // and what Options points to; they outlive it and every LogRef.
 #ifndef GYRE_ENGINE_STORAGE_LOG_MANAGER_H_
@@ -92,12 +93,18 @@ class LogManager {
 
   absl::Status OpenAll();
   PartitionLogOptions MakeLogOptions(const LogConfig& config);
+  absl::Status RemoveFromCheckpoints(const TopicPartition& topic_partition);
   std::string DirectoryOf(const TopicPartition& topic_partition) const;
 
   DataDirectory& directory_;
   const LogManagerOptions options_;
   Flusher flusher_;
   int recovered_log_count_ = 0;
+  // Held over the checkpoint files' I/O; before mutex_.
+  Mutex checkpoint_mutex_;
+  OffsetMap recovery_points_ ABSL_GUARDED_BY(checkpoint_mutex_);  // as last written
+  OffsetMap log_starts_ ABSL_GUARDED_BY(checkpoint_mutex_);
+
   mutable Mutex mutex_;
   std::map<TopicPartition, LogRef> logs_ ABSL_GUARDED_BY(mutex_);
   uint64_t deletion_count_ ABSL_GUARDED_BY(mutex_) = 0;

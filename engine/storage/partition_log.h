@@ -34,6 +34,7 @@
 #include "engine/storage/flusher.h"
 #include "engine/storage/leader_epoch_cache.h"
 #include "engine/storage/log_config.h"
+#include "engine/storage/log_recovery.h"
 #include "engine/storage/log_segment.h"
 #include "engine/storage/topic_partition.h"
 #include "proto/wire/error_code.h"
@@ -82,11 +83,6 @@ struct TimestampResult {
   int64_t offset = -1;  // -1: no record is that young
   int64_t timestamp = -1;
   int32_t leader_epoch = -1;
-};
-
-struct EpochEndOffset {
-  int32_t leader_epoch = -1;
-  int64_t end_offset = -1;
 };
 
 class PartitionLog : public Flushable, public std::enable_shared_from_this<PartitionLog> {
@@ -167,10 +163,111 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   absl::Status RemoveFiles();
 
   // --- Flushable.
-  Sync NextSync() override;
-  void OnSynced(int64_t end_offset) override;
+  Sync NextSync(int64_t wanted_offset) override;
+  void OnSynced(int64_t end_offset, uint64_t generation) override;
   void OnSyncFailed(int error) override;
   std::shared_ptr<Flushable> KeepAlive() override { return shared_from_this(); }
+
+ private:
+  // The rest of the queue, left on the continuation lane.
+  struct WriterContinuation : Continuation {
+    PartitionLog* log = nullptr;
+    std::shared_ptr<PartitionLog> keep_alive;
+  };
+
+  PartitionLog(std::string path, const TopicPartition& topic_partition, const Uuid& topic_id,
+               const PartitionLogOptions& options);
+
+  // Open's steps.
+  absl::Status LoadTopicId();
+  absl::Status Load(bool clean, int64_t recovery_point, int64_t log_start_offset);
+  absl::StatusOr<std::vector<int64_t>> ListSegments();
+  // Takes over a segment that was synced; rebuilds an index that is damaged.
+  absl::Status LoadSealed(LogSegment& segment, int64_t end_offset);
+  // Finds the end of the last segment of a log that was closed; DATA_LOSS when
+  // it does not end with a whole batch.
+  absl::Status LoadActive(LogSegment& segment);
+  absl::Status LoadClosed(const std::vector<int64_t>& bases);
+  absl::Status Recover(const std::vector<int64_t>& bases, int64_t recovery_point);
+  absl::StatusOr<SegmentScan> Rescan(LogSegment& segment);
+  absl::Status RebuildEpochs();
+  absl::Status SyncDirectory();
+
+  // Validates and copies the header; false when `request` holds an error.
+  bool Prepare(AppendRequest* request);
+  // The writer's loop: until the queue is empty or the lane takes over.
+  void RunWriter();
+  static void ContinueWriting(Continuation* continuation);
+  // Writes the requests of `list` in runs; leaves their results in them.
+  void WriteAll(AppendRequest* list) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Writes requests from `first` on to the active segment with one pwritev, up
+  // to a bound or to where a roll is due; returns the first that is left.
+  AppendRequest* WriteRun(AppendRequest* first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Gives `request` its offsets from `next_offset` on; false when it is refused.
+  bool Place(AppendRequest* request, int64_t next_offset)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // After a successful write at `position`: index, epochs, extent.
+  void Account(const AppendRequest& request, LogSegment& segment, int64_t position,
+               int32_t index_interval_bytes, LogSegment::Extent* extent)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status Roll(int64_t base_offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void OnWriteFailed(LogSegment& segment, const absl::Status& status, int64_t good_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  absl::Status ReplaceByPrefix(LogSegmentRef segment, const LogSegment::Batch& first_dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Looks inside a batch for the first record at or after `from_offset` that is
+  // old enough; leaves `result` alone when there is none.
+  static absl::Status FindRecord(const LogSegment& segment, const LogSegment::Batch& found,
+                                 int64_t timestamp, int64_t from_offset, TimestampResult* result);
+  void GoOffline(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells whoever waits for the log end to have moved.
+  void AfterWrite(int64_t end_offset, bool has_rolled);
+
+  LogSegmentRef ActiveSegment() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The segment that would hold `offset`, and the one after it (null: none).
+  LogSegmentRef SegmentFor(int64_t offset, LogSegmentRef* next) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string EpochPath() const;
+
+  const TopicPartition topic_partition_;
+  Uuid topic_id_;
+  FileSystem& file_system_;
+  const Clock& clock_;
+  Flusher& flusher_;
+  LogListener* const listener_;
+  ContinuationLane* const lane_;
+  bool was_recovered_ = false;
+  bool is_open_ = false;  // set once, before the log is handed out
+
+  mutable Mutex config_mutex_;
+  LogConfig config_ ABSL_GUARDED_BY(config_mutex_);
+
+  LeaderEpochCache epochs_;
+
+  // Pairs with themselves: stored with release after what they promise is in
+  // place, loaded with acquire.
+  std::atomic<int64_t> log_start_offset_{0};
+  std::atomic<int64_t> log_end_offset_{0};
+  std::atomic<int64_t> durable_offset_{0};
+  std::atomic<bool> offline_{false};
+  std::atomic<bool> deleted_{false};
+
+  AppendQueue queue_;
+  WriterContinuation continuation_;
+
+  // Lock order: write_mutex_, then mutex_. Held by the writer over its I/O and
+  // by the cold calls that must keep writers out; never by readers.
+  Mutex write_mutex_;
+  bool closed_ ABSL_GUARDED_BY(write_mutex_) = false;
+  bool epochs_changed_ ABSL_GUARDED_BY(write_mutex_) = false;
+  bool has_rolled_ ABSL_GUARDED_BY(write_mutex_) = false;
+
+  mutable Mutex mutex_;
+  std::string path_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LogSegmentRef> segments_ ABSL_GUARDED_BY(mutex_);
+  absl::Status offline_reason_ ABSL_GUARDED_BY(mutex_);
+  // Counts truncations: a sync that began before one proves nothing after it.
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace gyre

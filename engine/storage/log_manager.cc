@@ -1,0 +1,235 @@
+#include "engine/storage/log_manager.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "glog/logging.h"
+
+namespace gyre {
+namespace {
+
+constexpr absl::string_view kDeletedSuffix = "-delete";
+
+int64_t Lookup(const OffsetMap& offsets, const TopicPartition& partition, int64_t otherwise) {
+  const auto found = offsets.find(partition);
+  return found == offsets.end() ? otherwise : found->second;
+}
+
+// A damaged checkpoint costs a longer recovery, nothing else.
+OffsetMap TakeOrWarn(absl::StatusOr<OffsetMap> offsets) {
+  if (offsets.ok()) return *std::move(offsets);
+  LOG(WARNING) << offsets.status() << "; doing without it";
+  return {};
+}
+
+}  // namespace
+
+LogManager::LogManager(DataDirectory& directory, const LogManagerOptions& options)
+    : directory_(directory),
+      options_(options),
+      flusher_(*options.file_io, options.flush_mode) {}
+
+LogManager::~LogManager() = default;
+
+absl::StatusOr<std::unique_ptr<LogManager>> LogManager::Open(DataDirectory& directory,
+                                                             const LogManagerOptions& options) {
+  std::unique_ptr<LogManager> manager(new LogManager(directory, options));
+  GYRE_RETURN_IF_ERROR(manager->OpenAll(), absl::StrCat("data directory ", directory.path()));
+  return manager;
+}
+
+std::string LogManager::DirectoryOf(const TopicPartition& topic_partition) const {
+  return absl::StrCat(directory_.path(), "/", topic_partition.ToString());
+}
+
+PartitionLogOptions LogManager::MakeLogOptions(const LogConfig& config) {
+  PartitionLogOptions options;
+  options.file_system = &directory_.file_system();
+  options.clock = options_.clock;
+  options.flusher = &flusher_;
+  options.listener = options_.listener;
+  options.lane = options_.lane;
+  options.config = config;
+  return options;
+}
+
+absl::Status LogManager::OpenAll() {
+  FileSystem& file_system = directory_.file_system();
+  GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        file_system.List(directory_.path()));
+  std::vector<TopicPartition> partitions;
+  for (const std::string& name : names) {
+    if (absl::EndsWith(name, kDeletedSuffix) && name.find('.') != std::string::npos) {
+      GYRE_RETURN_IF_ERROR(
+          file_system.RemoveRecursively(absl::StrCat(directory_.path(), "/", name)));
+      continue;
+    }
+    std::optional<TopicPartition> partition = TopicPartition::Parse(name);
+    if (partition.has_value()) partitions.push_back(*std::move(partition));
+  }
+  const bool clean = directory_.was_clean_stop();
+  OffsetMap recovery_points = TakeOrWarn(directory_.ReadRecoveryPoints());
+  OffsetMap log_starts = TakeOrWarn(directory_.ReadLogStartOffsets());
+  std::vector<LogRef> opened(partitions.size());
+  std::atomic<size_t> next{0};
+  const auto open_some = [&] {
+    while (true) {
+      // relaxed: hands out indexes; the joins below order the results.
+      const size_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= partitions.size()) return;
+      opened[i] = PartitionLog::Open(DirectoryOf(partitions[i]), partitions[i], clean,
+                                     Lookup(recovery_points, partitions[i], -1),
+                                     Lookup(log_starts, partitions[i], 0),
+                                     MakeLogOptions(options_.default_config));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < options_.recovery_thread_count; ++i) threads.emplace_back(open_some);
+  open_some();
+  for (std::thread& thread : threads) thread.join();
+  {
+    MutexLock lock(mutex_);
+    for (size_t i = 0; i < partitions.size(); ++i) {
+      if (opened[i]->was_recovered()) ++recovered_log_count_;
+      logs_.emplace(partitions[i], std::move(opened[i]));
+    }
+  }
+  MutexLock lock(checkpoint_mutex_);
+  recovery_points_ = std::move(recovery_points);
+  log_starts_ = std::move(log_starts);
+  return absl::OkStatus();
+}
+
+LogRef LogManager::Find(const TopicPartition& topic_partition) const {
+  MutexLock lock(mutex_);
+  const auto found = logs_.find(topic_partition);
+  return found == logs_.end() ? nullptr : found->second;
+}
+
+std::vector<LogRef> LogManager::All() const {
+  MutexLock lock(mutex_);
+  std::vector<LogRef> logs;
+  logs.reserve(logs_.size());
+  for (const auto& [partition, log] : logs_) logs.push_back(log);
+  return logs;
+}
+
+absl::StatusOr<LogRef> LogManager::Create(const TopicPartition& topic_partition,
+                                          const Uuid& topic_id, const LogConfig& config) {
+  if (const LogRef existing = Find(topic_partition)) {
+    if (existing->topic_id() == topic_id) return existing;
+    return absl::AlreadyExistsError(absl::StrCat(
+        "partition ", topic_partition.ToString(), " exists with topic id ",
+        existing->topic_id().ToString(), ", not ", topic_id.ToString()));
+  }
+  FileSystem& file_system = directory_.file_system();
+  const std::string path = DirectoryOf(topic_partition);
+  absl::StatusOr<LogRef> log =
+      PartitionLog::Create(path, topic_partition, topic_id, MakeLogOptions(config));
+  absl::Status status = log.status();
+  if (status.ok()) status = file_system.SyncDirectory(directory_.path());
+  if (!status.ok()) {
+    // What is half there must not be taken for a partition at the next start.
+    const absl::Status removed = file_system.RemoveRecursively(path);
+    if (!removed.ok()) LOG(ERROR) << removed;
+    return Annotate(status, absl::StrCat("partition ", topic_partition.ToString()));
+  }
+  MutexLock lock(mutex_);
+  logs_.emplace(topic_partition, *log);
+  return log;
+}
+
+absl::Status LogManager::RemoveFromCheckpoints(const TopicPartition& topic_partition) {
+  // A later partition of this name must not inherit a recovery point.
+  MutexLock lock(checkpoint_mutex_);
+  if (recovery_points_.erase(topic_partition) > 0) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteRecoveryPoints(recovery_points_));
+  }
+  if (log_starts_.erase(topic_partition) > 0) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteLogStartOffsets(log_starts_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
+  LogRef log;
+  uint64_t number = 0;
+  {
+    MutexLock lock(mutex_);
+    const auto found = logs_.find(topic_partition);
+    if (found == logs_.end()) {
+      return absl::NotFoundError(absl::StrCat("no partition ", topic_partition.ToString()));
+    }
+    log = found->second;
+    number = ++deletion_count_;
+  }
+  // "<topic>-<n>.<unique>-delete", as Kafka names it; the topic id keeps apart
+  // what several lives of one name leave behind.
+  const std::string new_path =
+      absl::StrCat(DirectoryOf(topic_partition), ".", log->topic_id().ToString(), number,
+                   kDeletedSuffix);
+  GYRE_RETURN_IF_ERROR(log->MarkDeleted(new_path));
+  {
+    MutexLock lock(mutex_);
+    logs_.erase(topic_partition);
+  }
+  GYRE_RETURN_IF_ERROR(directory_.file_system().SyncDirectory(directory_.path()));
+  GYRE_RETURN_IF_ERROR(RemoveFromCheckpoints(topic_partition));
+  return log->RemoveFiles();
+}
+
+void LogManager::RequestFlushAll() {
+  for (const LogRef& log : All()) flusher_.RequestFlush(*log, log->log_end_offset());
+}
+
+absl::Status LogManager::WriteCheckpoints() {
+  MutexLock lock(checkpoint_mutex_);
+  OffsetMap recovery_points;
+  OffsetMap log_starts;
+  for (const LogRef& log : All()) {
+    const TopicPartition& partition = log->topic_partition();
+    if (log->is_offline()) {
+      // What was known before still holds, and nothing newer is.
+      const auto point = recovery_points_.find(partition);
+      if (point != recovery_points_.end()) recovery_points.insert(*point);
+      const auto start = log_starts_.find(partition);
+      if (start != log_starts_.end()) log_starts.insert(*start);
+      continue;
+    }
+    recovery_points[partition] = log->durable_offset();
+    if (log->log_start_offset() > 0) log_starts[partition] = log->log_start_offset();
+  }
+  if (recovery_points != recovery_points_) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteRecoveryPoints(recovery_points));
+    recovery_points_ = std::move(recovery_points);
+  }
+  if (log_starts != log_starts_) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteLogStartOffsets(log_starts));
+    log_starts_ = std::move(log_starts);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogManager::Close(int64_t broker_epoch) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(closed_, true)) return absl::OkStatus();
+  }
+  absl::Status first_error;
+  for (const LogRef& log : All()) {
+    const absl::Status status = log->Close();
+    if (status.ok()) continue;
+    LOG(ERROR) << "closing " << log->topic_partition().ToString() << ": " << status;
+    first_error.Update(status);
+  }
+  first_error.Update(WriteCheckpoints());
+  GYRE_RETURN_IF_ERROR(first_error, "no clean-stop marker written");
+  return directory_.WriteCleanStopMarker(broker_epoch);
+}
+
+}  // namespace gyre
