@@ -50,7 +50,8 @@ class Request : public MpscNode {
   // Which API, for metrics; set by the handler. -1 = unknown.
   int16_t api = -1;
 
-  // Exactly one of these, once, on any thread; `this` is gone for the caller.
+  // Exactly one of these, once, on any thread; `this` is gone for the caller. A
+  // reply given inside RequestHandler::Start leaves when Start has returned.
   void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
   void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
   // `reason` (static storage) is for the rate-limited log line.

@@ -1,0 +1,128 @@
+#include "engine/network/connection.h"
+
+#include "glog/logging.h"
+
+namespace gyre {
+
+ConnectionStep Connection::Decide() const {
+  if (shutdown_done_) {
+    if (ready_ > 0 && !send_busy_) return ConnectionStep::kDropResponses;
+    if (operations_ > 0 || send_busy_) return ConnectionStep::kNone;
+    if (!closed_) return ConnectionStep::kClose;
+    // Requests on the handlers' side point into the slot.
+    return in_flight_ == 0 && !run_active_ ? ConnectionStep::kFree : ConnectionStep::kNone;
+  }
+  if (aborting_) return ConnectionStep::kShutdown;
+  if (ready_ > 0 && !send_busy_) {
+    return output_dead_ ? ConnectionStep::kDropResponses : ConnectionStep::kSend;
+  }
+  if (unseen_input_ && run_room() > 0) return ConnectionStep::kDispatch;
+  if (ShouldEnd()) return ConnectionStep::kShutdown;
+  if (WantsReceive()) {
+    return wants_direct_ ? ConnectionStep::kReceiveDirect : ConnectionStep::kReceive;
+  }
+  if (WantsCancel()) return ConnectionStep::kCancelReceive;
+  if (receiving_ == Receiving::kNone && !peer_finished_ && !hangup_watch_) {
+    return ConnectionStep::kWatchHangup;
+  }
+  return ConnectionStep::kNone;
+}
+
+int32_t Connection::run_room() const {
+  if (closing_ || parked_ || waiting_for_memory_ || run_active_) return 0;
+  if (mute_ != MuteState::kNotMuted) return 0;
+  return limits_->max_in_flight - in_flight_;
+}
+
+bool Connection::ShouldEnd() const {
+  // Nobody is there to be answered: the socket need not wait for the handlers.
+  if (output_dead_ && peer_finished_ && !unseen_input_ && !parked_ && !send_busy_) return true;
+  if (in_flight_ > 0 || send_busy_ || run_active_) return false;
+  if (closing_) return true;
+  if (parked_ || unseen_input_) return false;
+  // A frame that was begun and will never be whole is dropped.
+  if (peer_finished_) return true;
+  return draining_ && !mid_frame_;
+}
+
+bool Connection::WantsReceive() const {
+  if (receiving_ != Receiving::kNone || peer_finished_ || closing_) return false;
+  if (starved_ || waiting_for_memory_) return false;
+  if (draining_ && !mid_frame_) return false;
+  return unparsed_bytes_ <= limits_->receive_ahead_bytes;
+}
+
+bool Connection::WantsCancel() const {
+  if (receiving_ != Receiving::kProvided || cancel_sent_) return false;
+  // A one-shot receive ends by itself, unless it would take bytes that belong to
+  // a large frame; those are copied over, which costs at most one buffer.
+  if (!limits_->receive_is_multishot && !closing_ && !(draining_ && !mid_frame_)) return false;
+  if (closing_ || wants_direct_ || in_large_frame_) return true;
+  if (draining_ && !mid_frame_) return true;
+  return unparsed_bytes_ > limits_->receive_ahead_bytes;
+}
+
+void Connection::OnRunDispatched(int32_t count, bool wants_started_notice) {
+  in_flight_ += count;
+  run_active_ = wants_started_notice;
+  if (in_flight_ < limits_->max_in_flight) return;
+  const MuteTransition muted = Mute(mute_);
+  DCHECK(muted.valid);
+  const MuteTransition pending = NextMuteState(muted.to, MuteEvent::kRequestReceived);
+  DCHECK(pending.valid);
+  mute_ = pending.to;
+}
+
+void Connection::OnResponseSent() {
+  DCHECK_GT(in_flight_, 0);
+  DCHECK_GT(ready_, 0);
+  --in_flight_;
+  --ready_;
+  if (mute_ == MuteState::kNotMuted) return;
+  // With several in flight only the first answer after the limit was reached
+  // ends the pending state.
+  const MuteTransition sent = NextMuteState(mute_, MuteEvent::kResponseSent);
+  if (sent.valid) mute_ = MaybeUnmute(sent.to);
+}
+
+bool Connection::OnThrottleStarted() {
+  const MuteTransition next = NextMuteState(mute_, MuteEvent::kThrottleStarted);
+  if (next.valid) mute_ = next.to;
+  return next.valid;
+}
+
+bool Connection::OnThrottleEnded() {
+  const MuteTransition next = NextMuteState(mute_, MuteEvent::kThrottleEnded);
+  if (next.valid) mute_ = MaybeUnmute(next.to);
+  return next.valid;
+}
+
+const char* ToString(ConnectionStep step) {
+  switch (step) {
+    case ConnectionStep::kNone:
+      return "None";
+    case ConnectionStep::kReceive:
+      return "Receive";
+    case ConnectionStep::kReceiveDirect:
+      return "ReceiveDirect";
+    case ConnectionStep::kCancelReceive:
+      return "CancelReceive";
+    case ConnectionStep::kWatchHangup:
+      return "WatchHangup";
+    case ConnectionStep::kDispatch:
+      return "Dispatch";
+    case ConnectionStep::kSend:
+      return "Send";
+    case ConnectionStep::kDropResponses:
+      return "DropResponses";
+    case ConnectionStep::kShutdown:
+      return "Shutdown";
+    case ConnectionStep::kClose:
+      return "Close";
+    case ConnectionStep::kFree:
+      return "Free";
+  }
+  return "?";
+}
+
+}  // namespace gyre

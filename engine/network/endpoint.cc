@@ -1,0 +1,170 @@
+#include "engine/network/endpoint.h"
+
+#include <arpa/inet.h>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace gyre {
+namespace {
+
+bool IsIpv6Literal(const std::string& host) {
+  in6_addr address;
+  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+bool IsIpv4Literal(const std::string& host) {
+  in_addr address;
+  return inet_pton(AF_INET, host.c_str(), &address) == 1;
+}
+
+bool IsListenerName(absl::string_view name) {
+  if (name.empty()) return false;
+  for (char c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '-' && c != '.') return false;
+  }
+  return true;
+}
+
+absl::Status Wrong(absl::string_view text, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("listener \"", text, "\": ", what,
+                                                 "; expected NAME://HOST:PORT, for example "
+                                                 "PLAINTEXT://127.0.0.1:9092"));
+}
+
+}  // namespace
+
+std::string Endpoint::ToString() const {
+  if (IsIpv6Literal(host)) return absl::StrCat(listener_name, "://[", host, "]:", port);
+  return absl::StrCat(listener_name, "://", host, ":", port);
+}
+
+absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  const size_t scheme_end = text.find("://");
+  if (scheme_end == absl::string_view::npos) return Wrong(text, "no \"://\"");
+  Endpoint endpoint;
+  const absl::string_view name = text.substr(0, scheme_end);
+  if (!IsListenerName(name)) return Wrong(text, "the name must be letters, digits, '_', '-', '.'");
+  endpoint.listener_name = absl::AsciiStrToUpper(name);
+
+  absl::string_view rest = text.substr(scheme_end + 3);
+  const size_t colon = rest.rfind(':');
+  if (colon == absl::string_view::npos) return Wrong(text, "no port");
+  absl::string_view host = rest.substr(0, colon);
+  const absl::string_view port_text = rest.substr(colon + 1);
+  int32_t port = 0;
+  if (port_text.empty() || !absl::SimpleAtoi(port_text, &port) || port < 0 || port > 65535 ||
+      !absl::ascii_isdigit(port_text[0])) {
+    return Wrong(text, absl::StrCat("port \"", port_text, "\" is not within 0..65535"));
+  }
+  endpoint.port = static_cast<uint16_t>(port);
+
+  if (!host.empty() && host.front() == '[') {
+    if (host.back() != ']') return Wrong(text, "unclosed '['");
+    endpoint.host = std::string(host.substr(1, host.size() - 2));
+    if (!IsIpv6Literal(endpoint.host)) {
+      return Wrong(text, absl::StrCat("\"", endpoint.host, "\" is not an IPv6 address"));
+    }
+    return endpoint;
+  }
+  endpoint.host = std::string(host == "localhost" ? absl::string_view("127.0.0.1") : host);
+  if (!endpoint.host.empty() && !IsIpv4Literal(endpoint.host)) {
+    return Wrong(text, absl::StrCat("host \"", endpoint.host,
+                                    "\" is not an IPv4 address or an IPv6 address in brackets "
+                                    "(names are not looked up)"));
+  }
+  return endpoint;
+}
+
+absl::StatusOr<std::vector<Endpoint>> ParseEndpoints(absl::string_view text) {
+  std::vector<Endpoint> endpoints;
+  absl::flat_hash_set<std::string> names;
+  absl::flat_hash_set<std::string> addresses;
+  for (absl::string_view item : absl::StrSplit(text, ',')) {
+    absl::StatusOr<Endpoint> endpoint = ParseEndpoint(item);
+    if (!endpoint.ok()) return endpoint.status();
+    if (!names.insert(endpoint->listener_name).second) {
+      return Wrong(item, "its name is used twice");
+    }
+    if (endpoint->port != 0 &&
+        !addresses.insert(absl::StrCat(endpoint->host, ":", endpoint->port)).second) {
+      return Wrong(item, "its address is used twice");
+    }
+    endpoints.push_back(*std::move(endpoint));
+  }
+  return endpoints;
+}
+
+uint16_t SocketAddress::port() const {
+  if (storage.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+}
+
+std::string SocketAddress::host() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (storage.ss_family == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&address)) {
+      inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof(text));
+    } else {
+      inet_ntop(AF_INET6, &address, text, sizeof(text));
+    }
+  } else if (storage.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, text,
+              sizeof(text));
+  } else {
+    return "unknown";
+  }
+  return text;
+}
+
+std::string SocketAddress::ToString() const {
+  const std::string host_text = host();
+  if (IsIpv6Literal(host_text)) return absl::StrCat("[", host_text, "]:", port());
+  return absl::StrCat(host_text, ":", port());
+}
+
+bool SocketAddress::is_loopback() const {
+  if (storage.ss_family == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&address)) return address.s6_addr[12] == 127;
+    return IN6_IS_ADDR_LOOPBACK(&address);
+  }
+  return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24) == 127;
+}
+
+absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint) {
+  SocketAddress address;
+  if (IsIpv6Literal(endpoint.host)) {
+    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+    in6->sin6_family = AF_INET6;
+    in6->sin6_port = htons(endpoint.port);
+    inet_pton(AF_INET6, endpoint.host.c_str(), &in6->sin6_addr);
+    address.size = sizeof(sockaddr_in6);
+    return address;
+  }
+  auto* in4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  in4->sin_family = AF_INET;
+  in4->sin_port = htons(endpoint.port);
+  const std::string& host = endpoint.host.empty() ? std::string("0.0.0.0") : endpoint.host;
+  if (inet_pton(AF_INET, host.c_str(), &in4->sin_addr) != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", endpoint.host, "\" is not an IP address"));
+  }
+  address.size = sizeof(sockaddr_in);
+  return address;
+}
+
+std::string DefaultAdvertisedHost(const Endpoint& bound) {
+  if (bound.host.empty() || bound.host == "0.0.0.0") return "127.0.0.1";
+  if (bound.host == "::") return "::1";
+  return bound.host;
+}
+
+}  // namespace gyre

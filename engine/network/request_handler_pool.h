@@ -1,0 +1,55 @@
+// The threads that run handlers. Each takes a continuation first, then a run of
+// requests; with neither it sleeps in the channel's event count.
+//
+// Threads: construction, Start and Stop one; the workers are its own.
+// Owns: its threads.  Borrows: channel, handler and clock.
+#ifndef GYRE_ENGINE_NETWORK_REQUEST_HANDLER_POOL_H_
+#define GYRE_ENGINE_NETWORK_REQUEST_HANDLER_POOL_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/concurrent/thread_runner.h"
+#include "engine/network/request_channel.h"
+#include "engine/network/request_handler.h"
+
+namespace gyre {
+
+// One handler thread's body; the simulation calls RunOnce itself.
+class HandlerWorker final : public ThreadBody {
+ public:
+  HandlerWorker(RequestChannel& channel, RequestHandler& handler, const Clock& clock)
+      : channel_(channel), handler_(handler), clock_(clock) {}
+
+  // One continuation, or one run.
+  bool RunOnce(int64_t now_ns) override;
+
+  // Starts every request of the run in order and hands back those that were
+  // answered meanwhile. Also what inline dispatch calls on the processor.
+  static void StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock);
+
+ private:
+  RequestChannel& channel_;
+  RequestHandler& handler_;
+  const Clock& clock_;
+};
+
+class RequestHandlerPool {
+ public:
+  RequestHandlerPool(int32_t thread_count, RequestChannel& channel, RequestHandler& handler,
+                     const Clock& clock);
+  ~RequestHandlerPool() { Stop(); }
+
+  void Start();
+  // Joins; runs and continuations that are still queued stay there.
+  void Stop();
+
+ private:
+  std::vector<std::unique_ptr<HandlerWorker>> workers_;
+  std::vector<std::unique_ptr<ThreadRunner>> threads_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_REQUEST_HANDLER_POOL_H_

@@ -1,0 +1,127 @@
+// What the request channel carries: a run, up to N consecutive frames of one
+// connection (N = max_in_flight_requests_per_connection). At most one run of a
+// connection is queued or starting, so its requests start in order on one
+// handler; they finish in any order and leave in order.
+//
+// A request goes back to its processor once it is both started (Start returned)
+// and replied to; whichever side comes second pushes it. So the processor never
+// frees a request that a handler still stands in, at no extra hand-over.
+//
+// Threads: handoff (processor -> one handler -> processor); the two marks are
+// atomic, because reply and return may come on different threads.
+// Owns: the frames and responses of its requests.
+#ifndef GYRE_ENGINE_NETWORK_REQUEST_RUN_H_
+#define GYRE_ENGINE_NETWORK_REQUEST_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "engine/concurrent/mpsc_queue.h"
+#include "engine/network/request.h"
+
+namespace gyre {
+
+class ConnectionRequest;
+struct RequestRun;
+
+// The way back: implemented by the processor that owns the connection.
+class ResponseSink {
+ public:
+  // Any thread; never fails, never waits.
+  virtual void EnqueueResponse(ConnectionRequest* request) = 0;
+  // Every request of the run was started: the connection's next run may go. Sent
+  // only for runs with `wants_started_notice`.
+  virtual void EnqueueRunStarted(RequestRun* run) = 0;
+  // The channel that was full has room again.
+  virtual void EnqueueRoom() = 0;
+
+ protected:
+  ~ResponseSink() = default;
+};
+
+// Lives inside the run's first request.
+struct RequestRun : MpscNode {
+  ConnectionRequest* first = nullptr;
+  ResponseSink* sink = nullptr;
+  uint32_t count = 0;
+  // With N = 1 the response says it all, and the run is not looked at again.
+  bool wants_started_notice = false;
+};
+
+class ConnectionRequest final : public Request {
+ public:
+  ConnectionRequest() = default;
+  ConnectionRequest(const ConnectionRequest&) = delete;
+  ConnectionRequest& operator=(const ConnectionRequest&) = delete;
+
+  // Processor: makes a pooled object ready for a new life.
+  void Fill(RequestChannel* channel, ResponseSink* sink, Session* session, uint32_t slot,
+            uint32_t generation, Buffer frame, int64_t charged_bytes, int64_t received_ns) {
+    api = -1;
+    frame_ = std::move(frame);
+    frame_bytes_ = frame_.size_bytes();
+    charged_bytes_ = charged_bytes;
+    session_ = session;
+    channel_ = channel;
+    times_ = RequestTimes{};
+    times_.received_ns = received_ns;
+    response_kind_ = ResponseKind::kSend;
+    close_reason_ = nullptr;
+    sink_ = sink;
+    slot_ = slot;
+    generation_ = generation;
+    marks_.store(0, std::memory_order_relaxed);
+    next_in_run = nullptr;
+    next_in_order = nullptr;
+    ready = false;
+    run_notice_pending = false;
+    finished = false;
+  }
+
+  // The handler side: Start returned. True: the reply came before, and the caller
+  // must take it to the sink. `this` is the sink's business from then on; on
+  // false it is gone for the caller.
+  bool MarkStarted(int64_t now_ns) {
+    times_.local_complete_ns = now_ns;
+    return Mark(kStarted);
+  }
+  // The replying side; true: Start returned before.
+  bool MarkReplied() { return Mark(kReplied); }
+
+  ResponseSink* sink() const { return sink_; }
+  uint32_t slot() const { return slot_; }
+  uint32_t generation() const { return generation_; }
+  uint32_t frame_bytes() const { return frame_bytes_; }
+  ResponseKind response_kind() const { return response_kind_; }
+  NetworkSend& response() { return response_; }
+  const char* close_reason() const { return close_reason_; }
+  void ReleaseResponse() { response_ = NetworkSend(); }
+
+  // The run's links: written by the processor before the hand-over.
+  ConnectionRequest* next_in_run = nullptr;
+  RequestRun run;
+
+  // The processor's own, never touched by another thread.
+  ConnectionRequest* next_in_order = nullptr;
+  bool ready = false;               // the response is here
+  bool run_notice_pending = false;  // `run` is still out
+  bool finished = false;            // done with, but for the notice
+
+ private:
+  static constexpr uint8_t kStarted = 1;
+  static constexpr uint8_t kReplied = 2;
+
+  // acq_rel: the second marker sees all that the first one wrote.
+  bool Mark(uint8_t mark) { return marks_.fetch_or(mark, std::memory_order_acq_rel) != 0; }
+
+  std::atomic<uint8_t> marks_{0};
+  ResponseSink* sink_ = nullptr;
+  uint32_t slot_ = 0;
+  uint32_t generation_ = 0;
+  uint32_t frame_bytes_ = 0;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_REQUEST_RUN_H_

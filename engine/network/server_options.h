@@ -1,0 +1,104 @@
+// Every number of the network layer in one struct. Names follow Kafka's configs
+// where it has one; the flags of the same name are defined by the program.
+//
+// Threads: immutable once the server is built.
+#ifndef GYRE_ENGINE_NETWORK_SERVER_OPTIONS_H_
+#define GYRE_ENGINE_NETWORK_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/clock.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/frame_decoder.h"
+#include "engine/uring/ring.h"
+
+namespace gyre {
+
+// Where a handler runs.
+enum class Dispatch : uint8_t {
+  kPool,    // always on a handler thread
+  kInline,  // on the processor when RequestHandler::RunsInline allows it
+};
+
+// How a file slice reaches the socket.
+enum class FileTransfer : uint8_t {
+  kAuto,      // small: copied; hot: sendfile; cold: splice
+  kSendfile,  // inline sendfile, hot or cold
+  kSplice,    // file -> pipe through the ring, pipe -> socket inline
+  kCopy,      // read through the ring into a buffer, sent from there
+};
+
+// From a flag's text; false when it is none of the names ("pool", "inline";
+// "auto", "sendfile", "splice", "copy").
+bool ParseDispatch(absl::string_view text, Dispatch* out);
+bool ParseFileTransfer(absl::string_view text, FileTransfer* out);
+
+struct ListenerOptions {
+  Endpoint endpoint;
+  // Where clients are sent; "" and 0: derived from the bound address.
+  std::string advertised_host;
+  uint16_t advertised_port = 0;
+  // How this listener's bytes become frames; null: int32 length prefixes up to
+  // socket_request_max_bytes. Borrowed.
+  const FrameDecoder* frame_decoder = nullptr;
+};
+
+// Limits one connection obeys; the same for every processor.
+struct ConnectionOptions {
+  int64_t socket_request_max_bytes = 100 * 1024 * 1024;
+  int64_t connections_max_idle_ms = 600'000;  // < 0: never
+  int32_t max_in_flight_requests_per_connection = 1;
+  int64_t receive_ahead_bytes = 64 * 1024;
+  Dispatch dispatch = Dispatch::kPool;
+  FileTransfer file_transfer = FileTransfer::kAuto;
+  int64_t file_copy_max_bytes = 16 * 1024;
+  // How much one connection may send of a file before the others get a turn.
+  int64_t send_quantum_bytes = 256 * 1024;
+  // How long a closing connection may wait for its queued responses to leave.
+  int64_t close_flush_ms = 5'000;
+  int32_t socket_send_buffer_bytes = -1;     // -1: the kernel's default
+  int32_t socket_receive_buffer_bytes = -1;  // -1: the kernel's default
+  std::string socket_congestion_control;     // "": the kernel's default
+};
+
+struct ProcessorOptions {
+  ConnectionOptions connection;
+  // The ring's provided buffers; the count is a power of two.
+  uint32_t receive_buffer_bytes = 16 * 1024;
+  uint32_t receive_buffer_count = 512;
+  uint32_t max_connections = 1 << 16;
+  int32_t splice_pipe_count = 16;
+  uint32_t splice_pipe_bytes = 256 * 1024;
+};
+
+struct SocketServerOptions {
+  std::vector<ListenerOptions> listeners;
+  ProcessorOptions processor;
+
+  int32_t num_network_threads = 3;
+  int32_t num_io_threads = 8;
+  int32_t queued_max_requests = 500;
+  // Bytes of requests that were read and not yet answered, over all connections.
+  // <= 0: no limit. Memory of the receive rings is not counted.
+  int64_t queued_max_request_bytes = -1;
+  int32_t socket_listen_backlog_size = 50;
+  int32_t max_connections = INT32_MAX;
+  int32_t max_connections_per_ip = INT32_MAX;
+
+  // Makes the ring of one thread ("acceptor-PLAINTEXT", "processor-0"); called
+  // on the thread that calls Start. Null: the kernel's (uring/uring_ring.h) with
+  // every feature it has.
+  std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view thread_name)>
+      ring_factory;
+  const Clock* clock = nullptr;  // null: the real one
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_SERVER_OPTIONS_H_

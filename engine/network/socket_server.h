@@ -1,0 +1,73 @@
+// The engine's front door: listeners, processors and handler threads built from
+// one options struct, started, drained and stopped together. An engine user
+// implements RequestHandler, fills SocketServerOptions and calls Start.
+//
+// Threads: construction, Start, Drain and Stop on one thread (a signal is turned
+// into a call on it first); the getters from any after Start.
+// Owns: every thread, ring, connection and listening socket of the server.
+// Borrows: the handler, the clock and the metrics, which outlive it.
+// Invariant: after Stop returns no handler is called any more; a Reply that comes
+// later is dropped, and none may come once the server is destroyed.
+#ifndef GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
+#define GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/clock.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/frame_decoder.h"
+#include "engine/network/request_channel.h"
+#include "engine/network/request_handler.h"
+#include "engine/network/server_options.h"
+#include "engine/uring/ring.h"
+
+namespace gyre {
+
+namespace metrics {
+class Registry;
+}
+
+class SocketServer {
+ public:
+  SocketServer(SocketServerOptions options, RequestHandler& handler);
+  ~SocketServer();  // Stop()s
+  SocketServer(const SocketServer&) = delete;
+  SocketServer& operator=(const SocketServer&) = delete;
+
+  // Binds, makes the rings and starts every thread; when it returns OK, clients
+  // are served. An error is one line that says what, why and what to do, and
+  // leaves nothing behind.
+  absl::Status Start();
+
+  // As bound (port 0 resolved), in the order of the options. After Start.
+  const std::vector<Endpoint>& bound_endpoints() const;
+
+  // Where timers, the flusher and appenders post work for handler threads. Valid
+  // from construction; runs nothing before Start.
+  ContinuationLane& continuations();
+
+  // Stops accepting and tells every processor to close each connection at its
+  // next frame boundary with nothing in flight. Returns at once.
+  void BeginDrain();
+  // BeginDrain, then waits until every connection is gone or `deadline_ms` has
+  // passed. True when all were; the rest is closed by Stop.
+  bool Drain(int64_t deadline_ms);
+  // Ends at once: closes every connection, joins every thread. Idempotent.
+  void Stop();
+
+  int64_t connection_count() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
