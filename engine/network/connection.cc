@@ -22,7 +22,7 @@ ConnectionStep Connection::Decide() const {
     return wants_direct_ ? ConnectionStep::kReceiveDirect : ConnectionStep::kReceive;
   }
   if (WantsCancel()) return ConnectionStep::kCancelReceive;
-  if (receiving_ == Receiving::kNone && !peer_finished_ && !hangup_watch_) {
+  if (receiving_ == Receiving::kNone && !peer_finished_ && !hangup_watch_ && !hangup_told_) {
     return ConnectionStep::kWatchHangup;
   }
   return ConnectionStep::kNone;

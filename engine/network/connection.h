@@ -78,7 +78,11 @@ class Connection {
     output_dead_ = true;
   }
   void OnHangupWatchArmed() { hangup_watch_ = true; }
-  void OnHangupWatchRetired() { hangup_watch_ = false; }
+  // `again` false: it has told all it will.
+  void OnHangupWatchRetired(bool again) {
+    hangup_watch_ = false;
+    hangup_told_ = !again;
+  }
   // Waiting for provided buffers, for memory, or for room in the request channel.
   void SetStarved(bool starved) { starved_ = starved; }
   void SetWaitingForMemory(bool waiting) { waiting_for_memory_ = waiting; }
@@ -159,6 +163,7 @@ class Connection {
   bool peer_finished_ : 1 = false;
   bool output_dead_ : 1 = false;
   bool hangup_watch_ : 1 = false;
+  bool hangup_told_ : 1 = false;
   bool starved_ : 1 = false;
   bool waiting_for_memory_ : 1 = false;
   bool parked_ : 1 = false;

@@ -33,6 +33,7 @@ struct RequestTimes {
   int64_t response_ready_ns = 0;     // Respond() called
   int64_t response_dequeued_ns = 0;  // the processor took the response
   int64_t sent_ns = 0;               // last byte handed to the kernel
+  int64_t throttle_ns = 0;           // assigned by a quota; a duration
 };
 
 class Request : public MpscNode {

@@ -95,6 +95,7 @@ class ConnectionRequest final : public Request {
   uint32_t frame_bytes() const { return frame_bytes_; }
   ResponseKind response_kind() const { return response_kind_; }
   NetworkSend& response() { return response_; }
+  bool response_empty() const { return response_.empty(); }
   const char* close_reason() const { return close_reason_; }
   void ReleaseResponse() { response_ = NetworkSend(); }
 

@@ -20,6 +20,8 @@
 
 namespace gyre {
 
+class MetricRegistry;
+
 // Where a handler runs.
 enum class Dispatch : uint8_t {
   kPool,    // always on a handler thread
@@ -60,11 +62,15 @@ struct ConnectionOptions {
   int64_t file_copy_max_bytes = 16 * 1024;
   // How much one connection may send of a file before the others get a turn.
   int64_t send_quantum_bytes = 256 * 1024;
-  // How long a closing connection may wait for its queued responses to leave.
-  int64_t close_flush_ms = 5'000;
-  int32_t socket_send_buffer_bytes = -1;     // -1: the kernel's default
-  int32_t socket_receive_buffer_bytes = -1;  // -1: the kernel's default
-  std::string socket_congestion_control;     // "": the kernel's default
+};
+
+// Set on the listening socket; accepted ones inherit them, with TCP_NODELAY and
+// SO_KEEPALIVE.
+struct SocketOptions {
+  int32_t listen_backlog_size = 50;
+  int32_t send_buffer_bytes = -1;     // -1: the kernel's default
+  int32_t receive_buffer_bytes = -1;  // -1: the kernel's default
+  std::string congestion_control;     // "": the kernel's default
 };
 
 struct ProcessorOptions {
@@ -75,6 +81,10 @@ struct ProcessorOptions {
   uint32_t max_connections = 1 << 16;
   int32_t splice_pipe_count = 16;
   uint32_t splice_pipe_bytes = 256 * 1024;
+  // Every turn takes in what the ring has, without waiting: for a driver that
+  // calls RunOnce alone (the simulation). Else Wait does it, in the one enter of
+  // the turn.
+  bool reap_every_turn = false;
 };
 
 struct SocketServerOptions {
@@ -87,7 +97,10 @@ struct SocketServerOptions {
   // Bytes of requests that were read and not yet answered, over all connections.
   // <= 0: no limit. Memory of the receive rings is not counted.
   int64_t queued_max_request_bytes = -1;
-  int32_t socket_listen_backlog_size = 50;
+  SocketOptions sockets;
+  // Slab memory for requests that straddle receive buffers and for copied file
+  // ranges; what does not fit comes from the heap.
+  int64_t slab_bytes = 64 * 1024 * 1024;
   int32_t max_connections = INT32_MAX;
   int32_t max_connections_per_ip = INT32_MAX;
 
@@ -97,6 +110,10 @@ struct SocketServerOptions {
   std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view thread_name)>
       ring_factory;
   const Clock* clock = nullptr;  // null: the real one
+
+  // Null: nothing is counted. `api_names[i]` names Request::api == i.
+  MetricRegistry* metrics = nullptr;
+  std::vector<std::string> api_names;
 };
 
 }  // namespace gyre

@@ -5,33 +5,23 @@
 // Threads: construction, Start, Drain and Stop on one thread (a signal is turned
 // into a call on it first); the getters from any after Start.
 // Owns: every thread, ring, connection and listening socket of the server.
-// Borrows: the handler, the clock and the metrics, which outlive it.
+// Borrows: the handler, the clock and the metric registry, which outlive it.
 // Invariant: after Stop returns no handler is called any more; a Reply that comes
 // later is dropped, and none may come once the server is destroyed.
 #ifndef GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 #define GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "engine/base/clock.h"
+#include "engine/concurrent/continuation.h"
 #include "engine/network/endpoint.h"
-#include "engine/network/frame_decoder.h"
-#include "engine/network/request_channel.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/server_options.h"
-#include "engine/uring/ring.h"
 
 namespace gyre {
-
-namespace metrics {
-class Registry;
-}
 
 class SocketServer {
  public:

@@ -1,0 +1,47 @@
+#include "engine/network/connection_table.h"
+
+#include <new>
+
+#include "glog/logging.h"
+
+namespace gyre {
+
+ConnectionSlot* ConnectionTable::Acquire() {
+  ConnectionSlot* slot = nullptr;
+  if (!free_.empty()) {
+    slot = &At(free_.back());
+    free_.pop_back();
+  } else {
+    if (made_ == max_slots_) return nullptr;
+    if (made_ % kChunkSlots == 0) chunks_.push_back(std::make_unique<Chunk>());
+    Chunk& chunk = *chunks_.back();
+    slot = new (&chunk.storage[size_t{chunk.made} * sizeof(ConnectionSlot)])
+        ConnectionSlot(limits_);
+    slot->index = made_++;
+    ++chunk.made;
+    // So that Release never allocates.
+    free_.reserve(size_t{made_});
+  }
+  slot->generation = (slot->generation + 1) & ((1u << (32 - kOperationBits)) - 1);
+  slot->open = true;
+  slot->connection = Connection(limits_);
+  ++used_;
+  return slot;
+}
+
+void ConnectionTable::Release(ConnectionSlot* slot) {
+  DCHECK(slot->open);
+  DCHECK(slot->output.empty());
+  DCHECK(slot->transfer == nullptr);
+  slot->open = false;
+  slot->fd = -1;
+  slot->socket_readable = false;
+  slot->sending = ConnectionSlot::SendOperation::kNone;
+  slot->turn_bytes = 0;
+  slot->close_reason = nullptr;
+  slot->session = Session();
+  free_.push_back(slot->index);
+  --used_;
+}
+
+}  // namespace gyre

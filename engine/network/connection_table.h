@@ -1,0 +1,144 @@
+// The connections of one processor, in fixed slots that never move. A slot's
+// generation changes with every new life, and every operation carries it, so a
+// completion that comes late names a life that is over and is refused.
+//
+// Threads: owner (the processor).
+// Owns: the slots; memory grows in chunks to the most connections there ever were.
+// Invariant: a slot is free, or its `open` is true.
+#ifndef GYRE_ENGINE_NETWORK_CONNECTION_TABLE_H_
+#define GYRE_ENGINE_NETWORK_CONNECTION_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/intrusive_list.h"
+#include "engine/concurrent/mpsc_queue.h"
+#include "engine/memory/memory_pool.h"
+#include "engine/network/connection.h"
+#include "engine/network/connection_quotas.h"
+#include "engine/network/frame_decoder.h"
+#include "engine/network/network_receive.h"
+#include "engine/network/output_queue.h"
+#include "engine/network/session.h"
+#include "engine/network/transport.h"
+#include "engine/timer/timing_wheel.h"
+#include "engine/uring/completion.h"
+
+namespace gyre {
+
+class Processor;
+struct Transfer;
+
+// What one operation in the kernel is for: the low bits of a token's generation.
+enum class Operation : uint8_t {
+  kReceive = 0,    // into a provided buffer
+  kReceiveDirect,  // into a large range
+  kReadable,       // poll ahead of a direct receive
+  kHangup,         // poll while nothing is received
+  kSend,
+  kWritable,       // poll after a full socket
+  kSplice,         // file -> pipe
+  kFileRead,
+};
+inline constexpr int kOperationBits = 3;
+
+// Lists a slot can be in, by tag.
+struct StarvedTag;  // waits for provided buffers
+struct RangeTag;    // waits for a large range
+struct ParkedTag;   // its run waits for room in the request channel
+struct TurnTag;     // used up its send quantum
+
+struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
+                        IntrusiveListNode<RangeTag>,
+                        IntrusiveListNode<ParkedTag>,
+                        IntrusiveListNode<TurnTag>,
+                        TimerEntry {
+  explicit ConnectionSlot(const Connection::Limits& limits) : connection(limits) {}
+
+  // The sending side's one operation.
+  enum class SendOperation : uint8_t { kNone, kSend, kWritable, kSplice, kFileRead, kTurn };
+
+  uint32_t index = 0;
+  uint32_t generation = 0;  // < 2^(32 - kOperationBits)
+  int fd = -1;
+  bool open = false;
+  bool socket_readable = false;  // a direct receive need not wait for readiness
+  SendOperation sending = SendOperation::kNone;
+  Connection connection;
+  NetworkReceive receive;
+  OutputQueue output;
+  ConnectionRequest* parked_run = nullptr;  // its first request
+  Transfer* transfer = nullptr;             // leased while a send needs more than a pointer
+  Transport* transport = nullptr;
+  const FrameDecoder* decoder = nullptr;
+  int64_t last_progress_ns = 0;
+  int64_t turn_bytes = 0;  // of a file, sent in this turn
+  // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
+  int64_t granted_bytes = 0;
+  int64_t direct_charged_bytes = 0;  // of the direct receive in flight
+  struct MemoryWait : MemoryWaiter, MpscNode {
+    Processor* processor = nullptr;
+    ConnectionSlot* slot = nullptr;
+  } memory_wait;
+  bool memory_wait_pending = false;  // in the pool, or on its way back
+  const char* close_reason = nullptr;
+  ConnectionQuotas::Token quota;
+  Session session;
+
+  uring::Token TokenFor(uring::OpKind kind, Operation operation) const {
+    return uring::Token{kind, index,
+                        generation << kOperationBits | static_cast<uint32_t>(operation)};
+  }
+};
+
+class ConnectionTable {
+ public:
+  ConnectionTable(uint32_t max_slots, const Connection::Limits& limits)
+      : max_slots_(max_slots), limits_(limits) {}
+
+  // A slot in a new life; null when all are in use.
+  ConnectionSlot* Acquire();
+  // Nothing refers to the slot any more.
+  void Release(ConnectionSlot* slot);
+  // The slot a token names, whatever its generation; it exists.
+  ConnectionSlot& At(uint32_t index) { return chunks_[index / kChunkSlots]->At(index % kChunkSlots); }
+  static bool IsCurrent(const ConnectionSlot& slot, const uring::Token& token) {
+    return slot.open && slot.generation == token.generation >> kOperationBits;
+  }
+  static Operation OperationOf(const uring::Token& token) {
+    return static_cast<Operation>(token.generation & ((1u << kOperationBits) - 1));
+  }
+
+  uint32_t size() const { return used_; }
+  // Calls visit(slot) for each open slot; it may release that slot.
+  template <typename Visitor>
+  void ForEach(Visitor visit) {
+    for (uint32_t index = 0; index < made_; ++index) {
+      if (ConnectionSlot& slot = At(index); slot.open) visit(slot);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kChunkSlots = 64;
+
+  struct Chunk {
+    alignas(ConnectionSlot) char storage[kChunkSlots * sizeof(ConnectionSlot)];
+    uint32_t made = 0;
+    ConnectionSlot& At(uint32_t i) { return reinterpret_cast<ConnectionSlot*>(storage)[i]; }
+    ~Chunk() {
+      for (uint32_t i = 0; i < made; ++i) At(i).~ConnectionSlot();
+    }
+  };
+
+  const uint32_t max_slots_;
+  const Connection::Limits& limits_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<uint32_t> free_;
+  uint32_t made_ = 0;
+  uint32_t used_ = 0;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_CONNECTION_TABLE_H_

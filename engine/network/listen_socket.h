@@ -1,0 +1,30 @@
+// A bound, listening TCP socket with everything set that accepted sockets inherit.
+//
+// Threads: any.
+#ifndef GYRE_ENGINE_NETWORK_LISTEN_SOCKET_H_
+#define GYRE_ENGINE_NETWORK_LISTEN_SOCKET_H_
+
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/server_options.h"
+
+namespace gyre {
+
+struct ListenSocket {
+  UniqueFd fd;     // non-blocking, close-on-exec
+  Endpoint bound;  // the port is the real one
+};
+
+// Errors say which endpoint, what failed and what to do: ALREADY_EXISTS for an
+// address in use, PERMISSION_DENIED for a privileged port, else INVALID_ARGUMENT.
+absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
+                                              const SocketOptions& options);
+
+// Raises the soft limit of open descriptors to the hard one. The limit that now
+// holds.
+uint64_t RaiseDescriptorLimit();
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_LISTEN_SOCKET_H_

@@ -1,0 +1,45 @@
+#include "engine/network/network_metrics.h"
+
+namespace gyre {
+
+NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
+  if (registry == nullptr) return;
+  MetricRegistry& r = *registry;
+  connections_accepted =
+      r.AddCounter("network_connections_accepted_total", "Connections accepted and served.");
+  connections_closed = r.AddCounter("network_connections_closed_total", "Connections closed.");
+  connections_refused_per_address =
+      r.AddCounter("network_connections_refused_per_ip_total",
+                   "Connections closed at once because their address had its maximum.");
+  connections_expired =
+      r.AddCounter("network_connections_expired_total", "Connections closed as idle.");
+  accept_pauses = r.AddCounter("network_accept_pauses_total",
+                               "Times an acceptor paused: no descriptors, or the maximum.");
+  bytes_received = r.AddCounter("network_received_bytes_total", "Bytes received.");
+  bytes_sent = r.AddCounter("network_sent_bytes_total", "Bytes handed to the kernel to send.");
+  frames_received = r.AddCounter("network_frames_received_total", "Whole frames received.");
+  frames_invalid =
+      r.AddCounter("network_frames_invalid_total", "Connections closed for a bad frame.");
+  receive_starved = r.AddCounter("network_receive_starved_total",
+                                 "Receives that found no provided buffer.");
+  receive_copied_out =
+      r.AddCounter("network_receive_copied_out_total",
+                   "Receives copied out because half of the provided buffers were lent.");
+  receive_cancelled = r.AddCounter("network_receive_cancelled_total",
+                                   "Receives stopped at the receive-ahead bound.");
+  requests_parked = r.AddCounter("network_requests_parked_total",
+                                 "Runs that found the request channel full and waited.");
+  memory_waits = r.AddCounter("network_memory_waits_total",
+                              "Connections that waited for the request memory budget.");
+  file_bytes_copied =
+      r.AddCounter("network_file_copied_bytes_total", "File bytes sent from a buffer.");
+  file_bytes_sendfile =
+      r.AddCounter("network_file_sendfile_bytes_total", "File bytes sent by sendfile.");
+  file_bytes_spliced =
+      r.AddCounter("network_file_spliced_bytes_total", "File bytes sent through a pipe.");
+  file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
+                                      "Cold chunks copied because no pipe was free.");
+  connections = r.AddGauge("network_connections", "Connections that are open.");
+}
+
+}  // namespace gyre

@@ -1,0 +1,40 @@
+// The counters of acceptors and processors. One object for a server; handles are
+// per-thread cells, so threads do not share lines.
+//
+// Threads: any.
+#ifndef GYRE_ENGINE_NETWORK_NETWORK_METRICS_H_
+#define GYRE_ENGINE_NETWORK_NETWORK_METRICS_H_
+
+#include "engine/metrics/counter.h"
+#include "engine/metrics/metric_registry.h"
+
+namespace gyre {
+
+struct NetworkMetrics {
+  // Counts nothing with a null registry.
+  explicit NetworkMetrics(MetricRegistry* registry);
+
+  Counter connections_accepted;
+  Counter connections_closed;
+  Counter connections_refused_per_address;
+  Counter connections_expired;
+  Counter accept_pauses;
+  Counter bytes_received;
+  Counter bytes_sent;
+  Counter frames_received;
+  Counter frames_invalid;
+  Counter receive_starved;       // receives that found no provided buffer
+  Counter receive_copied_out;    // receives copied because too many buffers were lent
+  Counter receive_cancelled;     // receive-ahead reached its bound
+  Counter requests_parked;       // runs that found the request channel full
+  Counter memory_waits;          // connections that waited for the memory budget
+  Counter file_bytes_copied;     // small slices sent beside the header, and copy mode
+  Counter file_bytes_sendfile;
+  Counter file_bytes_spliced;
+  Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
+  Gauge connections;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_NETWORK_METRICS_H_

@@ -1,0 +1,239 @@
+// One network thread: a ring, the connections that live on it, and nothing else.
+// Connection decides, Processor acts: completions and responses become events of a
+// Connection, whose next steps are carried out here until there is none.
+//
+// RunOnce never blocks; Wait submits what the turn prepared and sleeps in the
+// ring, in one enter. Other threads reach a processor through Enqueue…, which wake
+// it only while it is parked.
+//
+// Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
+// Enqueue…, BeginDrain, CloseAll, Wake any.
+// Owns: its ring, receive buffers, connection table, requests and idle wheel.
+// Borrows: channel, handler, slab, large ranges, metrics; they outlive it.
+// Invariant: each submitted operation is counted in its connection and retired
+// exactly once, by the completion without `more`; no I/O except through the ring.
+#ifndef GYRE_ENGINE_NETWORK_PROCESSOR_H_
+#define GYRE_ENGINE_NETWORK_PROCESSOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/log_every.h"
+#include "engine/base/thread_owner.h"
+#include "engine/concurrent/mpsc_queue.h"
+#include "engine/concurrent/thread_runner.h"
+#include "engine/memory/large_ranges.h"
+#include "engine/memory/slab_pool.h"
+#include "engine/network/connection_table.h"
+#include "engine/network/network_metrics.h"
+#include "engine/network/receive_buffers.h"
+#include "engine/network/request_channel.h"
+#include "engine/network/request_handler.h"
+#include "engine/network/request_metrics.h"
+#include "engine/network/response_sender.h"
+#include "engine/network/server_options.h"
+#include "engine/timer/timing_wheel.h"
+#include "engine/uring/ring.h"
+
+namespace gyre {
+
+// What a listener's connections have in common; outlives them.
+struct Listener {
+  int index = 0;
+  Endpoint bound;
+  std::string advertised_host;
+  int32_t advertised_port = 0;
+  const FrameDecoder* frame_decoder = nullptr;
+};
+
+// A socket on its way from an acceptor to its processor.
+struct NewConnection : MpscNode {
+  int fd = -1;
+  SocketAddress peer;
+  const Listener* listener = nullptr;
+  ConnectionQuotas::Token quota;
+};
+
+class Processor final : public ThreadBody,
+                        public ThreadWaiter,
+                        public ResponseSink,
+                        private Waker,
+                        private ResponseSender::Host {
+ public:
+  struct Shared {
+    RequestChannel& channel;
+    RequestHandler& handler;
+    SlabPool& slab;
+    LargeRanges& large_ranges;
+    NetworkMetrics& metrics;
+    RequestMetrics& request_metrics;
+  };
+
+  // `receive_base` has room for the options' receive buffers.
+  Processor(int index, const ProcessorOptions& options, const Shared& shared,
+            std::unique_ptr<uring::Ring> ring, char* receive_base);
+  ~Processor() override;
+
+  // --- any thread --------------------------------------------------------------
+  void EnqueueConnection(std::unique_ptr<NewConnection> connection);
+  void EnqueueResponse(ConnectionRequest* request) override;
+  void EnqueueRunStarted(RequestRun* run) override;
+  void EnqueueRoom() override;
+  void Wake() override { ring_->Wake(); }
+  // Each connection is closed at its next frame boundary with nothing in flight.
+  void BeginDrain();
+  // Every connection is closed now.
+  void CloseAll();
+  // Descriptors that are open, and those on their way here.
+  int64_t open_connections() const { return open_connections_.load(std::memory_order_acquire); }
+  // Returns when OnThreadStart is done: what attaching to the ring said.
+  const absl::Status& AwaitStart() const {
+    started_.wait(false, std::memory_order_acquire);
+    return start_status_;
+  }
+  uring::RingStats ring_stats() const { return ring_->stats(); }
+  int index() const { return index_; }
+
+  // --- the owner's thread --------------------------------------------------------
+  void OnThreadStart() override;
+  void OnThreadStop() override;
+  bool RunOnce(int64_t now_ns) override;
+  int64_t NextDeadlineNs() const override;
+  void Wait(int64_t now_ns, int64_t deadline_ns) override;
+
+ private:
+  using Slot = ConnectionSlot;
+
+  // Takes memory in a connection's name.
+  class SlotMemory final : public ReceiveMemory {
+   public:
+    SlotMemory(Processor& processor, Slot& slot) : processor_(processor), slot_(slot) {}
+    bool TryCharge(int64_t bytes) override;
+    void Uncharge(int64_t bytes) override;
+    Buffer Allocate(uint32_t size_bytes) override;
+    Buffer TryAllocateLarge(uint32_t size_bytes) override;
+    bool lent_too_many() const override;
+    // What the last refusal wanted; 0: a large range.
+    int64_t refused_bytes = 0;
+
+   private:
+    Processor& processor_;
+    Slot& slot_;
+  };
+
+  // Waker.
+  void WakeIfParked() override;
+  // ResponseSender::Host.
+  void OnFrontSent(Slot& slot) override;
+  void OnCloseResponse(Slot& slot) override;
+  void OnSendFailed(Slot& slot, const char* reason) override;
+  void OnQuantumUsed(Slot& slot) override;
+
+  // --- events --------------------------------------------------------------------
+  void OnCompletion(const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
+  void OnReceive(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
+  void OnReceiveDirect(Slot& slot, const uring::Completion& completion)
+      GYRE_REQUIRES_OWNER(owner_);
+  void OnReadable(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
+  void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
+  void OnNewConnection(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
+  void OnResponse(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
+  void OnRunStarted(RequestRun* run) GYRE_REQUIRES_OWNER(owner_);
+  void OnRoom() GYRE_REQUIRES_OWNER(owner_);
+  void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void OnIdleDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+
+  // --- steps ---------------------------------------------------------------------
+  // Carries out what the connection decides until it decides nothing. The slot may
+  // be gone afterwards.
+  void Settle(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void Receive(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void ReceiveDirect(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void StartDirect(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void CancelReceive(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void DispatchFrames(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void SendRun(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  void StartInline(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  void DropResponses(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void Free(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+
+  bool DrainMailboxes() GYRE_REQUIRES_OWNER(owner_);
+  bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
+  void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
+  void RetryLargeRanges() GYRE_REQUIRES_OWNER(owner_);
+  void ExpireIdle() GYRE_REQUIRES_OWNER(owner_);
+  void ReportInput(Slot& slot, bool news) GYRE_REQUIRES_OWNER(owner_);
+  void WaitForMemory(Slot& slot, int64_t bytes) GYRE_REQUIRES_OWNER(owner_);
+  void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
+      GYRE_REQUIRES_OWNER(owner_);
+  void FinishFront(Slot& slot, bool sent) GYRE_REQUIRES_OWNER(owner_);
+  ConnectionRequest* AcquireRequest() GYRE_REQUIRES_OWNER(owner_);
+  void ReleaseRequest(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
+  void LogClose(const Slot& slot, const char* reason) GYRE_REQUIRES_OWNER(owner_);
+  int64_t IdleNs() const { return options_.connection.connections_max_idle_ms * 1'000'000; }
+
+  static constexpr size_t kMaxCompletions = 256;
+  // New connections registered in one turn, so that a storm of them does not
+  // starve those that are there.
+  static constexpr int kMaxNewPerTurn = 20;
+  static constexpr int64_t kDirectMaxBytes = 256 * 1024;
+  static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
+
+  const int index_;
+  const ProcessorOptions options_;
+  const bool charges_memory_;
+  RequestChannel& channel_;
+  RequestHandler& handler_;
+  SlabPool& slab_;
+  LargeRanges& large_ranges_;
+  NetworkMetrics& metrics_;
+  RequestMetrics& request_metrics_;
+  const std::unique_ptr<uring::Ring> ring_;
+  Connection::Limits limits_;
+
+  ThreadOwner owner_;
+  absl::Status start_status_;  // written before started_
+  std::atomic<bool> started_{false};
+  PlaintextTransport plaintext_ ABSL_GUARDED_BY(owner_);
+  ReceiveBuffers receive_buffers_;  // Release comes from any thread
+  ConnectionTable table_ ABSL_GUARDED_BY(owner_);
+  ResponseSender sender_ ABSL_GUARDED_BY(owner_);
+  TimingWheel idle_wheel_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, ParkedTag> parked_runs_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
+  std::vector<std::unique_ptr<ConnectionRequest>> requests_ ABSL_GUARDED_BY(owner_);
+  std::vector<ConnectionRequest*> free_requests_ ABSL_GUARDED_BY(owner_);
+  std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
+  size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
+  int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  bool draining_ ABSL_GUARDED_BY(owner_) = false;
+  bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
+  LogEvery close_log_;
+
+  // Mailboxes. The pushes and the parked flag are seq_cst: a producer that does
+  // not see `parked_` is seen by the owner's last look at the mailboxes.
+  MpscQueue new_connections_;
+  MpscQueue responses_;
+  MpscQueue started_runs_;
+  MpscQueue granted_;
+  std::atomic<bool> room_{false};
+  std::atomic<bool> drain_requested_{false};
+  std::atomic<bool> close_requested_{false};
+  alignas(kCacheLineBytes) std::atomic<bool> parked_{false};
+  std::atomic<int64_t> open_connections_{0};
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_PROCESSOR_H_
