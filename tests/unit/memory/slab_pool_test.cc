@@ -1,0 +1,146 @@
+#include "engine/memory/slab_pool.h"
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace gyre {
+namespace {
+
+std::unique_ptr<SlabPool> MakePool(std::vector<SlabClassConfig> classes, int64_t run_bytes = 0) {
+  SlabPoolConfig config;
+  config.classes = std::move(classes);
+  config.run_bytes = run_bytes;
+  return *SlabPool::Create(config);
+}
+
+TEST(SlabPoolTest, GivesTheSmallestSlotThatHoldsTheSize) {
+  auto pool = MakePool({{65536, 2}, {4096, 2}, {16384, 2}});
+  EXPECT_EQ(pool->Allocate(1).block()->capacity_bytes, 4096u);
+  EXPECT_EQ(pool->Allocate(4096).block()->capacity_bytes, 4096u);
+  const Buffer buffer = pool->Allocate(4097);
+  EXPECT_EQ(buffer.block()->capacity_bytes, 16384u);
+  EXPECT_EQ(buffer.size_bytes(), 4097u);
+}
+
+TEST(SlabPoolTest, AnExhaustedClassBorrowsFromTheNextOneOnly) {
+  auto pool = MakePool({{4096, 1}, {16384, 1}, {65536, 1}});
+  const Buffer first = pool->Allocate(100);
+  const Buffer second = pool->Allocate(100);
+  EXPECT_EQ(second.block()->capacity_bytes, 16384u);
+  const Buffer third = pool->Allocate(100);
+  EXPECT_EQ(third.block(), nullptr);
+  EXPECT_EQ(pool->exhausted_count(), 1u);
+  EXPECT_NE(pool->Allocate(60'000).block(), nullptr);
+}
+
+TEST(SlabPoolTest, RefusesWhatExceedsItsLargestSlot) {
+  auto pool = MakePool({{4096, 4}});
+  EXPECT_EQ(pool->Allocate(4097).block(), nullptr);
+}
+
+TEST(SlabPoolTest, SlotsAreDisjointAndComeBack) {
+  auto pool = MakePool({{4096, 64}});
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Buffer> buffers;
+    std::set<char*> addresses;
+    for (int i = 0; i < 64; ++i) {
+      buffers.push_back(pool->Allocate(4096));
+      ASSERT_NE(buffers.back().block(), nullptr);
+      std::memset(buffers.back().data(), i, 4096);
+      addresses.insert(buffers.back().data());
+    }
+    EXPECT_EQ(addresses.size(), 64u);
+    EXPECT_EQ(pool->Allocate(1).block(), nullptr);
+    EXPECT_EQ(pool->Usage()[0].lent_count, 64u);
+    for (int i = 0; i < 64; ++i) {
+      EXPECT_EQ(buffers[i].data()[0], i);
+      EXPECT_EQ(buffers[i].data()[4095], i);
+    }
+  }
+  EXPECT_EQ(pool->Usage()[0].lent_count, 0u);
+}
+
+TEST(SlabPoolTest, EverySlotLiesInTheRegionAlignedToItsSize) {
+  auto pool = MakePool({{4096, 3}, {16384, 3}, {262144, 3}}, 100'000);
+  for (const uint32_t size : {4096u, 16384u, 262144u}) {
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 3; ++i) {
+      buffers.push_back(pool->Allocate(size));
+      const ptrdiff_t offset = buffers.back().data() - pool->region();
+      EXPECT_GE(offset, 0);
+      EXPECT_LE(offset + size, pool->region_bytes());
+      EXPECT_EQ(offset % size, 0);
+      EXPECT_EQ(buffers.back().block()->registered_index, 0);
+    }
+  }
+}
+
+TEST(SlabPoolTest, ARegionBeyondOneGibibyteIsSeveralRegisteredBuffers) {
+  // Address space only: nothing of it is touched.
+  auto pool = MakePool({{262144, 5000}});
+  const std::vector<iovec> buffers = pool->RegisteredBuffers();
+  ASSERT_EQ(buffers.size(), 2u);
+  EXPECT_EQ(buffers[0].iov_len, size_t{1} << 30);
+  EXPECT_EQ(buffers[0].iov_len + buffers[1].iov_len, pool->region_bytes());
+  std::vector<Buffer> lent;
+  for (int i = 0; i < 5000; ++i) {
+    lent.push_back(pool->Allocate(262144));
+    const iovec& piece = buffers.at(lent.back().block()->registered_index);
+    const char* base = static_cast<char*>(piece.iov_base);
+    ASSERT_GE(lent.back().data(), base);
+    ASSERT_LE(lent.back().data() + 262144, base + piece.iov_len);
+  }
+}
+
+TEST(SlabPoolTest, RunsAreCarvedUntilTheirShareIsUsed) {
+  auto pool = MakePool({{4096, 1}}, 1 << 20);
+  char* first = pool->CarveRun(16384, 32);
+  char* second = pool->CarveRun(8192, 64);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_GE(second, first + 16384 * 32);
+  EXPECT_EQ(pool->RegisteredIndex(first), 0);
+  EXPECT_EQ(pool->CarveRun(4096, 1), nullptr);
+  std::memset(first, 1, 16384 * 32);
+  std::memset(second, 2, 8192 * 64);
+  const Buffer slot = pool->Allocate(4096);
+  EXPECT_GE(slot.data(), second + 8192 * 64);
+}
+
+TEST(SlabPoolTest, KnowsWhatIsNotItsOwn) {
+  auto pool = MakePool({{4096, 1}});
+  char other = 0;
+  EXPECT_EQ(pool->RegisteredIndex(&other), -1);
+}
+
+TEST(SlabPoolTest, RefusesClassesItCannotBuild) {
+  const auto code = [](std::vector<SlabClassConfig> classes) {
+    SlabPoolConfig config;
+    config.classes = std::move(classes);
+    return SlabPool::Create(config).status().code();
+  };
+  EXPECT_EQ(code({}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{5000, 1}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{2048, 1}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{524288, 1}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{4096, 0}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{4096, 1}, {4096, 1}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{262144, 4'000'000'000u}}), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SlabPoolTest, TheEvenConfigHasFourClassesWithinItsBytes) {
+  const SlabPoolConfig config = SlabPoolConfig::Evenly(64 << 20, 1 << 20);
+  ASSERT_EQ(config.classes.size(), 4u);
+  for (const SlabClassConfig& entry : config.classes) {
+    EXPECT_EQ(int64_t{entry.slot_bytes} * entry.slot_count, 16 << 20);
+  }
+  for (const SlabClassConfig& entry : SlabPoolConfig::Evenly(1, 0).classes) {
+    EXPECT_EQ(entry.slot_count, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace gyre
