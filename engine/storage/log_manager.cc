@@ -32,7 +32,8 @@ OffsetMap TakeOrWarn(absl::StatusOr<OffsetMap> offsets) {
 LogManager::LogManager(DataDirectory& directory, const LogManagerOptions& options)
     : directory_(directory),
       options_(options),
-      flusher_(*options.file_io, options.flush_mode) {}
+      flusher_(*options.file_io, options.flush_mode),
+      always_durable_flusher_(*options.file_io, FlushMode::kGroup) {}
 
 LogManager::~LogManager() = default;
 
@@ -47,11 +48,14 @@ std::string LogManager::DirectoryOf(const TopicPartition& topic_partition) const
   return absl::StrCat(directory_.path(), "/", topic_partition.ToString());
 }
 
-PartitionLogOptions LogManager::MakeLogOptions(const LogConfig& config) {
+PartitionLogOptions LogManager::MakeLogOptions(const TopicPartition& topic_partition,
+                                               const LogConfig& config) {
   PartitionLogOptions options;
   options.file_system = &directory_.file_system();
   options.clock = options_.clock;
-  options.flusher = &flusher_;
+  options.flusher = topic_partition.topic == options_.always_durable_topic
+                        ? &always_durable_flusher_
+                        : &flusher_;
   options.listener = options_.listener;
   options.lane = options_.lane;
   options.config = config;
@@ -85,7 +89,7 @@ absl::Status LogManager::OpenAll() {
       opened[i] = PartitionLog::Open(DirectoryOf(partitions[i]), partitions[i], clean,
                                      Lookup(recovery_points, partitions[i], -1),
                                      Lookup(log_starts, partitions[i], 0),
-                                     MakeLogOptions(options_.default_config));
+                                     MakeLogOptions(partitions[i], options_.default_config));
     }
   };
   std::vector<std::thread> threads;
@@ -130,7 +134,7 @@ absl::StatusOr<LogRef> LogManager::Create(const TopicPartition& topic_partition,
   FileSystem& file_system = directory_.file_system();
   const std::string path = DirectoryOf(topic_partition);
   absl::StatusOr<LogRef> log =
-      PartitionLog::Create(path, topic_partition, topic_id, MakeLogOptions(config));
+      PartitionLog::Create(path, topic_partition, topic_id, MakeLogOptions(topic_partition, config));
   absl::Status status = log.status();
   if (status.ok()) status = file_system.SyncDirectory(directory_.path());
   if (!status.ok()) {

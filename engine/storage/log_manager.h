@@ -37,6 +37,9 @@ using LogRef = std::shared_ptr<PartitionLog>;
 struct LogManagerOptions {
   LogConfig default_config;
   FlushMode flush_mode = FlushMode::kGroup;
+  // Logs of this topic are flushed as in kGroup, whatever flush_mode says: the
+  // metadata log, whose records are durable before anybody hears of them.
+  std::string always_durable_topic;
   FileIo* file_io = nullptr;             // required: carries out the syncs
   const Clock* clock = nullptr;          // required
   LogListener* listener = nullptr;       // may be null
@@ -92,13 +95,15 @@ class LogManager {
   LogManager(DataDirectory& directory, const LogManagerOptions& options);
 
   absl::Status OpenAll();
-  PartitionLogOptions MakeLogOptions(const LogConfig& config);
+  PartitionLogOptions MakeLogOptions(const TopicPartition& topic_partition,
+                                     const LogConfig& config);
   absl::Status RemoveFromCheckpoints(const TopicPartition& topic_partition);
   std::string DirectoryOf(const TopicPartition& topic_partition) const;
 
   DataDirectory& directory_;
   const LogManagerOptions options_;
   Flusher flusher_;
+  Flusher always_durable_flusher_;
   int recovered_log_count_ = 0;
   // Held over the checkpoint files' I/O; before mutex_.
   Mutex checkpoint_mutex_;
