@@ -1,0 +1,96 @@
+// The partitions on this broker: found by name in a sharded table on the produce
+// and fetch paths, made and removed when the metadata image changes, and told by
+// their logs when the high watermark may move.
+//
+// Threads: any; Apply one at a time. A shard's lock covers a lookup and nothing
+// else.
+// Owns: the partitions, together with whoever holds a PartitionRef, and the
+// purgatories of their waiting requests.
+// Borrows: the LogManager, from SetLogManager on; it outlives every request.
+#ifndef GYRE_ENGINE_BROKER_REPLICA_MANAGER_H_
+#define GYRE_ENGINE_BROKER_REPLICA_MANAGER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/broker/broker_config.h"
+#include "engine/broker/metadata_image.h"
+#include "engine/broker/partition.h"
+#include "engine/concurrent/mutex.h"
+#include "engine/purgatory/delayed_operation_purgatory.h"
+#include "engine/storage/log_manager.h"
+#include "engine/storage/partition_log.h"
+
+namespace gyre {
+
+class ReplicaManager : public LogListener {
+ public:
+  ReplicaManager(const BrokerConfig& config, DelayedOperationPurgatory& produce_purgatory,
+                 DelayedOperationPurgatory& fetch_purgatory);
+  ~ReplicaManager() override;
+
+  // Before anything else; the manager opens with this object as its listener.
+  void SetLogManager(LogManager* logs) { logs_ = logs; }
+
+  // Null when this broker has no such partition.
+  PartitionRef Find(absl::string_view topic, int32_t partition) const;
+  // True when the partition is here and its log is broken.
+  bool IsOffline(absl::string_view topic, int32_t partition) const;
+
+  // Makes what is on this broker match the image: creates the logs of new
+  // partitions, starts new leader epochs, applies configs, deletes what was
+  // removed. Blocks on the disk. A partition that cannot be made is logged and
+  // answers KAFKA_STORAGE_ERROR; the others are not affected.
+  void Apply(absl::Span<const MetadataImage::TopicPtr> removed,
+             absl::Span<const MetadataImage::TopicPtr> changed);
+
+  // Deletes logs of topics that are known to be removed, which a crash left
+  // behind, and reports (but keeps) those that no record explains.
+  void RemoveStrayLogs(const MetadataImage& image, absl::Span<const Uuid> removed_topic_ids);
+
+  // Completes every waiting Fetch as if its time were up: before a drain, whose
+  // deadline is better spent on requests that do something.
+  void CompleteDelayedFetches();
+
+  DelayedOperationPurgatory& produce_purgatory() { return produce_purgatory_; }
+  DelayedOperationPurgatory& fetch_purgatory() { return fetch_purgatory_; }
+
+  // --- LogListener.
+  void OnSettled(PartitionLog& log) override;
+  void OnOffline(PartitionLog& log) override;
+
+ private:
+  static constexpr size_t kShardCount = 64;
+  // Index = partition number; null where this broker has none.
+  using Partitions = std::vector<PartitionRef>;
+  struct Shard {
+    mutable Mutex mutex;
+    absl::flat_hash_map<std::string, Partitions> topics ABSL_GUARDED_BY(mutex);
+  };
+
+  Shard& ShardOf(absl::string_view topic) const;
+  void Remove(const TopicImage& topic);
+  void Change(const TopicImage& topic);
+  absl::Status ChangePartition(const TopicImage& topic, int32_t index, const LogConfig& config);
+  absl::StatusOr<LogRef> OpenLog(const TopicPartition& topic_partition, const Uuid& topic_id,
+                                 const LogConfig& config);
+  void WakeWaiters(const Partition& partition);
+  std::vector<PartitionRef> All() const;
+
+  const BrokerConfig& config_;
+  DelayedOperationPurgatory& produce_purgatory_;
+  DelayedOperationPurgatory& fetch_purgatory_;
+  LogManager* logs_ = nullptr;
+  mutable std::array<Shard, kShardCount> shards_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_BROKER_REPLICA_MANAGER_H_
