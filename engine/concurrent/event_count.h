@@ -64,12 +64,20 @@ class EventCount {
   void Notify(bool all) {
     // Pairs with PrepareWait: either this load sees the waiter, or the
     // waiter's second look sees what the caller published.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    FullFence();
     const uint64_t state = state_.load(std::memory_order_relaxed);
     if (Waiters(state) == Signals(state)) [[likely]] return;
     NotifySlow(all);
   }
   void NotifySlow(bool all);
+  static void FullFence() {
+#if defined(__x86_64__)
+    // What the compiler emits for a seq_cst fence is mfence, at twice the price.
+    asm volatile("lock; orl $0, (%%rsp)" ::: "memory", "cc");
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+  }
   void Leave();
 
   alignas(kCacheLineBytes) std::atomic<uint64_t> state_{0};
