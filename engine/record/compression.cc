@@ -27,6 +27,10 @@ absl::Status Damaged(Codec codec, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(CodecName(codec), ": ", why));
 }
 
+absl::Status BeyondLimit(Codec codec) {
+  return absl::ResourceExhaustedError(absl::StrCat(CodecName(codec), ": expands beyond the limit"));
+}
+
 }  // namespace
 
 absl::string_view CodecName(Codec codec) {
@@ -111,8 +115,7 @@ absl::StatusOr<absl::string_view> Decompressor::NextChunk() {
   }
   left_bytes_ -= static_cast<int64_t>(chunk->size());
   if (left_bytes_ < 0) {
-    status_ = absl::ResourceExhaustedError(
-        absl::StrCat(CodecName(codec_), ": expands beyond the limit"));
+    status_ = BeyondLimit(codec_);
     return status_;
   }
   return chunk;
@@ -156,10 +159,10 @@ absl::StatusOr<absl::string_view> Decompressor::UncompressSnappyBlock(absl::stri
   if (!snappy::GetUncompressedLength(block.data(), block.size(), &size_bytes)) {
     return Damaged(codec_, "bad block length");
   }
-  if (size_bytes > block.size() * kSnappyMaxExpansion ||
-      static_cast<int64_t>(size_bytes) > left_bytes_) {
+  if (size_bytes > block.size() * kSnappyMaxExpansion) {
     return Damaged(codec_, "block claims more than it can hold");
   }
+  if (static_cast<int64_t>(size_bytes) > left_bytes_) return BeyondLimit(codec_);
   char* window = Window(std::max(size_bytes, kWindowBytes));
   if (!snappy::RawUncompress(block.data(), block.size(), window)) {
     return Damaged(codec_, "damaged block");

@@ -96,9 +96,18 @@ absl::Status LogManager::OpenAll() {
   for (int i = 1; i < options_.recovery_thread_count; ++i) threads.emplace_back(open_some);
   open_some();
   for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    // A crash in the middle of Create: nobody was told that this partition exists.
+    if (!opened[i]->is_offline() && opened[i]->topic_id().is_zero() &&
+        opened[i]->log_end_offset() == 0) {
+      opened[i].reset();
+      GYRE_RETURN_IF_ERROR(file_system.RemoveRecursively(DirectoryOf(partitions[i])));
+    }
+  }
   {
     MutexLock lock(mutex_);
     for (size_t i = 0; i < partitions.size(); ++i) {
+      if (opened[i] == nullptr) continue;
       if (opened[i]->was_recovered()) ++recovered_log_count_;
       logs_.emplace(partitions[i], std::move(opened[i]));
     }
