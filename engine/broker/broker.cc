@@ -119,15 +119,18 @@ absl::Status Broker::Register(std::vector<BrokerEndpointImage> endpoints) {
   return metadata_store_->Register(std::move(endpoints));
 }
 
-void Broker::RunMaintenance() {
-  if (options_.flush_mode == FlushMode::kInterval) logs_->RequestFlushAll();
+void Broker::WriteCheckpoints() {
   const absl::Status written = logs_->WriteCheckpoints();
   if (!written.ok()) LOG(WARNING) << "checkpoints: " << written.message();
 }
 
-absl::Status Broker::Close() {
+void Broker::DropDelayed() {
   produce_purgatory_.Shutdown();
   fetch_purgatory_.Shutdown();
+}
+
+absl::Status Broker::Close() {
+  DropDelayed();
   const absl::Status recorded = metadata_store_->Close();
   if (!recorded.ok()) LOG(ERROR) << "recording the clean stop: " << recorded.message();
   return logs_->Close(metadata_store_->broker_epoch());

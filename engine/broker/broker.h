@@ -77,12 +77,16 @@ class Broker {
   // See ReplicaManager::CompleteDelayedFetches.
   void CompleteDelayedFetches() { replicas_.CompleteDelayedFetches(); }
 
-  // Now and then, on a thread that may block: checkpoints, and in the interval
-  // mode a flush of every log.
-  void RunMaintenance();
+  // Now and then, on a thread that may block.
+  void WriteCheckpoints();
+  // FlushMode::kInterval's; does not block.
+  void RequestFlushAll() { logs_->RequestFlushAll(); }
 
-  // A clean stop: drops what still waits, records the stop in the metadata log,
-  // syncs every log, leaves the clean-stop marker.
+  // Lets go of every request that waits, unanswered. No handler runs any more.
+  void DropDelayed();
+
+  // A clean stop: drops what waits, records the stop in the metadata log, syncs
+  // every log, leaves the clean-stop marker.
   absl::Status Close();
 
   // Gauges that read this broker; gone with it.

@@ -1,0 +1,267 @@
+#include "tools/gyred/broker_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/clock.h"
+#include "engine/base/status_macros.h"
+#include "engine/broker/broker.h"
+#include "engine/broker/served_apis.h"
+#include "engine/concurrent/continuation.h"
+#include "engine/concurrent/thread_runner.h"
+#include "engine/network/socket_server.h"
+#include "engine/timer/timer.h"
+#include "engine/uring/file_ring.h"
+#include "engine/uring/uring_ring.h"
+#include "glog/logging.h"
+
+namespace gyre {
+
+namespace {
+
+constexpr size_t kLogIoMaxInFlight = 256;
+constexpr int64_t kDrainSliceMs = 100;
+constexpr int16_t kPlaintext = 0;
+
+// Stands in for the broker's handler while the server, whose lane the broker
+// needs, is built first.
+class LateHandler final : public RequestHandler {
+ public:
+  void Set(RequestHandler* handler) { handler_ = handler; }
+  void Start(Request* request) override { handler_->Start(request); }
+  bool RunsInline(const Request& request) const override { return handler_->RunsInline(request); }
+
+ private:
+  RequestHandler* handler_ = nullptr;
+};
+
+class HeapAllocator final : public ResponseAllocator {
+ public:
+  Buffer Allocate(uint32_t size_bytes) override { return Buffer::Allocate(size_bytes); }
+};
+
+// Work that comes back every so often: the timer posts it to the lane, a handler
+// runs it and starts the timer again.
+struct PeriodicWork : Continuation, TimerEntry {
+  Timer* timer = nullptr;
+  ContinuationLane* lane = nullptr;
+  const Clock* clock = nullptr;
+  int64_t interval_ms = 0;
+  Broker* broker = nullptr;
+  void (*work)(Broker& broker) = nullptr;
+
+  void Schedule() { timer->Add(this, clock->NowNs() + interval_ms * 1'000'000); }
+};
+
+void StartPeriodicWork(PeriodicWork* work) {
+  work->on_expire = [](TimerEntry* entry) {
+    PeriodicWork* self = static_cast<PeriodicWork*>(entry);
+    self->lane->Post(self);
+  };
+  work->run = [](Continuation* continuation) {
+    PeriodicWork* self = static_cast<PeriodicWork*>(continuation);
+    self->work(*self->broker);
+    self->Schedule();
+  };
+  work->Schedule();
+}
+
+std::vector<std::string> ApiNames() {
+  std::vector<std::string> names(kApiKeyCount);
+  for (int key = 0; key < kApiKeyCount; ++key) {
+    names[static_cast<size_t>(key)] = std::string(ApiKeyName(static_cast<ApiKey>(key)));
+  }
+  return names;
+}
+
+}  // namespace
+
+struct BrokerServer::State {
+  BrokerServerOptions options;
+  MetricRegistry own_metrics;
+  MetricRegistry* metrics = nullptr;
+  const Clock& clock = Clock::Real();
+  uring::Features features;
+  HeapAllocator allocator;
+  LateHandler handler;
+
+  // In the order in which they are made; taken down in the reverse.
+  std::unique_ptr<Timer> timer;
+  std::unique_ptr<uring::FileRing> file_ring;
+  std::unique_ptr<SocketServer> server;
+  std::unique_ptr<Broker> broker;
+  PeriodicWork flush;
+  PeriodicWork checkpoint;
+  std::unique_ptr<ThreadRunner> timer_thread;
+  std::unique_ptr<ThreadRunner> log_io_thread;
+  bool stopped = false;
+};
+
+BrokerServer::BrokerServer(BrokerServerOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  State& state = *state_;
+  state.metrics =
+      state.options.metrics != nullptr ? state.options.metrics : &state.own_metrics;
+  if (state.options.file_system == nullptr) state.options.file_system = &FileSystem::Real();
+}
+
+BrokerServer::~BrokerServer() { Abandon(); }
+
+MetricRegistry& BrokerServer::metrics() { return *state_->metrics; }
+Broker& BrokerServer::broker() { return *state_->broker; }
+const std::vector<Endpoint>& BrokerServer::bound_endpoints() const {
+  return state_->server->bound_endpoints();
+}
+
+absl::Status BrokerServer::StartThreads() {
+  State& state = *state_;
+  GYRE_ASSIGN_OR_RETURN(state.features, uring::ProbeFeatures(state.options.uring_hidden));
+  if (state.options.require_registered_buffers &&
+      !state.features.Has(uring::Feature::kRegisteredBuffers)) {
+    return absl::FailedPreconditionError(
+        "--require_registered_buffers: the kernel refuses registered buffers; raise the memlock "
+        "limit (ulimit -l) or leave the flag out");
+  }
+  state.timer = std::make_unique<Timer>(state.clock);
+  state.timer_thread =
+      std::make_unique<ThreadRunner>("timer", *state.timer, state.timer->wakeup(), state.clock);
+  state.timer_thread->Start();
+  GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring,
+                        uring::CreateUringRing(state.features, uring::RingOptions()), "log-io");
+  state.file_ring = std::make_unique<uring::FileRing>(std::move(ring), kLogIoMaxInFlight);
+  state.log_io_thread = std::make_unique<ThreadRunner>(
+      "log-io", *state.file_ring, static_cast<ThreadWaiter&>(*state.file_ring), state.clock);
+  state.log_io_thread->Start();
+  return absl::OkStatus();
+}
+
+absl::Status BrokerServer::OpenBroker() {
+  State& state = *state_;
+  SocketServerOptions network = state.options.network;
+  network.clock = &state.clock;
+  network.metrics = state.metrics;
+  network.api_names = ApiNames();
+  network.ring_factory = [&state](absl::string_view) {
+    return uring::CreateUringRing(state.features, uring::RingOptions());
+  };
+  state.server = std::make_unique<SocketServer>(std::move(network), state.handler);
+
+  BrokerOptions broker;
+  broker.config = state.options.broker;
+  broker.log_dir = state.options.log_dir;
+  broker.cluster_id = state.options.cluster_id;
+  broker.flush_mode = state.options.flush_mode;
+  broker.seed = state.options.seed;
+  broker.file_system = state.options.file_system;
+  broker.file_io = state.file_ring.get();
+  broker.clock = &state.clock;
+  broker.timer = state.timer.get();
+  broker.lane = &state.server->continuations();
+  broker.response_allocator = &state.allocator;
+  GYRE_ASSIGN_OR_RETURN(state.broker, Broker::Open(broker));
+  state.handler.Set(&state.broker->request_handler());
+  state.broker->AddMetrics(*state.metrics);
+  return absl::OkStatus();
+}
+
+absl::Status BrokerServer::StartNetwork() {
+  State& state = *state_;
+  GYRE_RETURN_IF_ERROR(state.server->Start());
+  for (PeriodicWork* work : {&state.flush, &state.checkpoint}) {
+    work->timer = state.timer.get();
+    work->lane = &state.server->continuations();
+    work->clock = &state.clock;
+    work->broker = state.broker.get();
+  }
+  state.checkpoint.interval_ms = state.options.checkpoint_interval_ms;
+  state.checkpoint.work = [](Broker& broker) { broker.WriteCheckpoints(); };
+  StartPeriodicWork(&state.checkpoint);
+  if (state.options.flush_mode == FlushMode::kInterval) {
+    state.flush.interval_ms = state.options.flush_interval_ms;
+    state.flush.work = [](Broker& broker) { broker.RequestFlushAll(); };
+    StartPeriodicWork(&state.flush);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BrokerServer::Register() {
+  State& state = *state_;
+  std::vector<BrokerEndpointImage> endpoints;
+  const std::vector<Endpoint>& bound = state.server->bound_endpoints();
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const ListenerOptions& listener = state.options.network.listeners[i];
+    BrokerEndpointImage& endpoint = endpoints.emplace_back();
+    endpoint.name = bound[i].listener_name;
+    endpoint.host = listener.advertised_host.empty() ? DefaultAdvertisedHost(bound[i])
+                                                     : listener.advertised_host;
+    endpoint.port = listener.advertised_port == 0 ? bound[i].port : listener.advertised_port;
+    endpoint.security_protocol = kPlaintext;
+  }
+  return state.broker->Register(std::move(endpoints));
+}
+
+absl::Status BrokerServer::Start() {
+  absl::Status status = StartThreads();
+  if (status.ok()) status = OpenBroker();
+  if (status.ok()) status = StartNetwork();
+  if (status.ok()) status = Register();
+  if (!status.ok()) {
+    Abandon();
+    return status;
+  }
+  LOG(INFO) << state_->features.Describe();
+  LOG(INFO) << "cluster " << state_->broker->config().cluster_id << ", node "
+            << state_->broker->config().node_id << ", data in " << state_->options.log_dir
+            << ", log_flush=" << FlushModeName(state_->options.flush_mode);
+  return absl::OkStatus();
+}
+
+void BrokerServer::Drain() {
+  State& state = *state_;
+  state.server->BeginDrain();
+  int64_t left_ms = state.options.drain_timeout_ms;
+  bool drained = false;
+  while (!drained && left_ms > 0) {
+    // A fetch that waits for data is answered with what there is; one may still
+    // have come in since the last look.
+    state.broker->CompleteDelayedFetches();
+    drained = state.server->Drain(std::min(left_ms, kDrainSliceMs));
+    left_ms -= kDrainSliceMs;
+  }
+  if (!drained) LOG(WARNING) << "connections that did not end in time are cut";
+}
+
+// From the outside in. What still waits in purgatory was dropped, and the log-io
+// thread ends with its last sync, before the logs go.
+void BrokerServer::StopThreads() {
+  State& state = *state_;
+  if (state.server != nullptr) state.server->Stop();
+  if (state.timer_thread != nullptr) state.timer_thread->Stop();
+  if (state.timer != nullptr) {
+    state.timer->Cancel(&state.flush);
+    state.timer->Cancel(&state.checkpoint);
+  }
+}
+
+absl::Status BrokerServer::Stop() {
+  State& state = *state_;
+  if (state.stopped || state.broker == nullptr) return absl::OkStatus();
+  Drain();
+  StopThreads();
+  const absl::Status closed = state.broker->Close();
+  Abandon();
+  return closed;
+}
+
+void BrokerServer::Abandon() {
+  State& state = *state_;
+  if (std::exchange(state.stopped, true)) return;
+  StopThreads();
+  if (state.broker != nullptr) state.broker->DropDelayed();
+  if (state.log_io_thread != nullptr) state.log_io_thread->Stop();
+  state.broker.reset();
+  state.server.reset();
+}
+
+}  // namespace gyre

@@ -1,0 +1,90 @@
+// A broker with its sockets and threads, from one options struct: what gyred's
+// main runs, and what tests run in their own process.
+//
+//   threads: acceptor-*, processor-*, handler-* (network), timer, log-io
+//
+// Threads: one controlling thread; the getters any after Start.
+// Owns: everything.  Borrows: file system and metrics of the options.
+#ifndef GYRE_TOOLS_GYRED_BROKER_SERVER_H_
+#define GYRE_TOOLS_GYRED_BROKER_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/uuid.h"
+#include "engine/broker/broker_config.h"
+#include "engine/fs/file_system.h"
+#include "engine/metrics/metric_registry.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/server_options.h"
+#include "engine/storage/flusher.h"
+#include "engine/uring/features.h"
+
+namespace gyre {
+
+class Broker;
+
+struct BrokerServerOptions {
+  // ring_factory, clock, metrics and api_names are filled in by the server.
+  SocketServerOptions network;
+  BrokerConfig broker;
+  std::string log_dir;
+  std::optional<Uuid> cluster_id;
+  FlushMode flush_mode = FlushMode::kGroup;
+  int64_t flush_interval_ms = 1000;         // FlushMode::kInterval
+  int64_t checkpoint_interval_ms = 60'000;  // what bounds the scan after a crash
+  int64_t drain_timeout_ms = 30'000;
+  uint64_t seed = 0;
+
+  uring::FeatureSet uring_hidden;
+  bool require_registered_buffers = false;
+
+  FileSystem* file_system = nullptr;  // null: the kernel's
+  MetricRegistry* metrics = nullptr;  // null: one of its own
+};
+
+class BrokerServer {
+ public:
+  explicit BrokerServer(BrokerServerOptions options);
+  // Stops without draining if Stop was not called.
+  ~BrokerServer();
+  BrokerServer(const BrokerServer&) = delete;
+  BrokerServer& operator=(const BrokerServer&) = delete;
+
+  // Recovers the data directory, binds, serves. An error is one line for the
+  // person who started it, and leaves nothing running.
+  absl::Status Start();
+
+  // As clients reach them, in the order of the options. After Start.
+  const std::vector<Endpoint>& bound_endpoints() const;
+
+  // Drains (up to drain_timeout_ms), syncs everything, leaves the clean-stop
+  // marker. Not OK when the marker could not be left.
+  absl::Status Stop();
+  // Ends at once, as a crash would as far as the data directory is concerned:
+  // nothing is synced, no marker.
+  void Abandon();
+
+  MetricRegistry& metrics();
+  Broker& broker();
+
+ private:
+  struct State;
+  absl::Status StartThreads();
+  absl::Status OpenBroker();
+  absl::Status StartNetwork();
+  absl::Status Register();
+  void Drain();
+  void StopThreads();
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_TOOLS_GYRED_BROKER_SERVER_H_

@@ -1,0 +1,100 @@
+// gyred: the broker as a program.
+#include <sys/random.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gflags/gflags.h"
+#include "glog/logging.h"
+#include "tools/gyred/broker_server.h"
+#include "tools/gyred/gyred_flags.h"
+
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+
+int Refuse(const absl::Status& status) {
+  std::fprintf(stderr, "gyred: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+uint64_t Entropy() {
+  uint64_t seed = 0;
+  CHECK_EQ(getrandom(&seed, sizeof(seed), 0), static_cast<ssize_t>(sizeof(seed)));
+  return seed;
+}
+
+// Every thread inherits the mask, so that only main takes these, with sigwait.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+// From now on another signal ends the process on the spot.
+void UnblockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+void ServeUntilSignal(gyre::BrokerServer& server, const sigset_t& signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) == 0) {
+    if (signal != SIGUSR1) {
+      LOG(INFO) << "signal " << signal << ": draining";
+      return;
+    }
+    std::fputs(server.metrics().Exposition().c_str(), stderr);
+    std::fflush(stderr);
+  }
+}
+
+int Run(gyre::BrokerServerOptions options) {
+  const sigset_t signals = BlockSignals();
+  options.seed = Entropy();
+  gyre::BrokerServer server(std::move(options));
+  if (absl::Status status = server.Start(); !status.ok()) return Refuse(status);
+  for (const gyre::Endpoint& endpoint : server.bound_endpoints()) {
+    std::printf("gyred: listening on %s\n", endpoint.ToString().c_str());
+  }
+  std::fflush(stdout);
+  ServeUntilSignal(server, signals);
+  UnblockStopSignals();
+  if (absl::Status status = server.Stop(); !status.ok()) return Refuse(status);
+  LOG(INFO) << "stopped";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
+  if (gyre::HelpWanted()) {
+    std::fputs(gyre::HelpText().c_str(), stdout);
+    return 0;
+  }
+  if (gyre::VersionWanted()) {
+    std::printf("gyred %s\n", kVersion);
+    return 0;
+  }
+  if (argc > 1) {
+    return Refuse(absl::InvalidArgumentError(std::string("'") + argv[1] +
+                                             "' is not a flag; see gyred --help"));
+  }
+  absl::StatusOr<gyre::BrokerServerOptions> options = gyre::OptionsFromFlags();
+  if (!options.ok()) return Refuse(options.status());
+  if (gyre::CheckConfigWanted()) {
+    std::printf("gyred: the configuration is valid\n");
+    return 0;
+  }
+  google::InitGoogleLogging(argv[0]);
+  return Run(*std::move(options));
+}
