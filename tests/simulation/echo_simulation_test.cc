@@ -1,0 +1,369 @@
+// A service on the engine's network layer under many seeds: clients that
+// pipeline, stall, half-close, vanish and come back; responses from memory and
+// from files, at once and later; resets; bounds that are reached all the time.
+//
+// Checked: each connection's responses are those of its requests, complete and in
+// order; nothing hangs; at the end everything that was lent is back.
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/endian.h"
+#include "engine/fs/fault_injecting_file_system.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "tests/simulation/sim_server.h"
+
+namespace gyre::sim {
+namespace {
+
+constexpr uint16_t kPort = 9092;
+constexpr size_t kFileBytes = 20'000;
+
+// A request's first byte says how it is answered; an answer repeats the frame.
+enum Manner : char {
+  kEcho = 'e',     // at once
+  kDelayed = 'd',  // later, from another thread
+  kFile = 'f',     // the frame, then a range of the file: offset and size, int32 each
+  kSilent = 's',   // by nothing
+  kClose = 'c',    // by closing
+};
+
+std::string Frame(absl::string_view payload) {
+  std::string frame(4, '\0');
+  StoreBigEndian<int32_t>(frame.data(), static_cast<int32_t>(payload.size()));
+  return absl::StrCat(frame, payload);
+}
+
+char FileByte(size_t position) { return static_cast<char>(position * 131 >> 4); }
+
+class EchoHandler final : public RequestHandler {
+ public:
+  EchoHandler(uint64_t seed, FileRef file) : random_(seed), file_(std::move(file)) {}
+
+  void Start(Request* request) override {
+    const absl::string_view frame = request->frame();
+    switch (frame.empty() ? kEcho : frame[0]) {
+      case kDelayed:
+        waiting_.emplace_back(request, std::string(frame));
+        // As delayed operations do: what is needed is copied, the frame goes.
+        if (random_.OneIn(2)) request->ReleaseFrame();
+        return;
+      case kFile:
+        return ReplyWithFile(request);
+      case kSilent:
+        return request->ReplyNothing();
+      case kClose:
+        return request->CloseConnection("asked for it");
+      default:
+        return request->Reply(Echo(request));
+    }
+  }
+  bool RunsInline(const Request& request) const override {
+    return request.frame().empty() || request.frame()[0] != kFile;
+  }
+
+  // Another thread's part: answers one of those that wait.
+  bool AnswerOne() {
+    if (waiting_.empty()) return false;
+    const size_t index = random_.Below(waiting_.size());
+    auto [request, frame] = std::move(waiting_[index]);
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
+    request->Reply(NetworkSend(Buffer::CopyOf(Frame(frame))));
+    return true;
+  }
+
+ private:
+  NetworkSend Echo(Request* request) {
+    const absl::string_view frame = request->frame();
+    if (random_.OneIn(2)) return NetworkSend(Buffer::CopyOf(Frame(frame)));
+    // From where it was received.
+    NetworkSend send(Buffer::CopyOf(Frame(frame).substr(0, 4)));
+    send.Append(request->frame_buffer());
+    return send;
+  }
+  void ReplyWithFile(Request* request) {
+    const absl::string_view frame = request->frame();
+    if (frame.size() < 9) return request->CloseConnection("a short file request");
+    const auto position = LoadBigEndian<int32_t>(frame.data() + 1);
+    const auto size = LoadBigEndian<int32_t>(frame.data() + 5);
+    std::string head(4, '\0');
+    StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(frame.size()) + size);
+    NetworkSend send(Buffer::CopyOf(absl::StrCat(head, frame)));
+    send.Append(FileSlice{file_, position, size});
+    request->Reply(std::move(send));
+  }
+
+  Random random_;
+  const FileRef file_;
+  std::vector<std::pair<Request*, std::string>> waiting_;
+};
+
+// One client: sends its requests, checks the answers, and connects again with
+// the rest when its connection is lost.
+class Client {
+ public:
+  Client(uint64_t seed, int request_count, bool may_misbehave, bool large_frames,
+         SimNetwork& network)
+      : random_(seed),
+        requests_left_(request_count),
+        may_misbehave_(may_misbehave),
+        large_frames_(large_frames),
+        network_(network) {}
+
+  bool done() const { return fd_ < 0 && requests_left_ == 0; }
+  int answered() const { return answered_; }
+  int lost_connections() const { return lost_connections_; }
+
+  std::string State() const {
+    return absl::StrCat("fd ", fd_, ": ", requests_left_, " requests left, ", expected_.size(),
+                        " answers due, ", outgoing_.size(), " bytes to send, ", incoming_.size(),
+                        " read of an answer of ",
+                        expected_.empty() ? 0 : expected_.front().size());
+  }
+
+  bool Step() {
+    if (fd_ < 0) return Connect();
+    if (stalled_steps_ > 0) {
+      --stalled_steps_;
+      return true;
+    }
+    if (may_misbehave_ && random_.OneIn(300)) {
+      stalled_steps_ = static_cast<int>(random_.Below(200));
+    }
+    if (may_misbehave_ && random_.OneIn(500)) {
+      if (random_.OneIn(2)) network_.SetResetOnClose(fd_);
+      Disconnect();
+      return true;
+    }
+    const bool wrote = Write();
+    const bool read = fd_ >= 0 && Read();
+    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty() && incoming_.empty()) {
+      Disconnect();
+    }
+    return wrote || read;
+  }
+
+ private:
+  bool Connect() {
+    if (requests_left_ == 0) return false;
+    fd_ = network_.Connect(kPort);
+    EXPECT_GE(fd_, 0);
+    return true;
+  }
+  void Disconnect() {
+    network_.Close(fd_);
+    fd_ = -1;
+    outgoing_.clear();
+    incoming_.clear();
+    expected_.clear();
+    closing_ = false;
+  }
+  void Lose() {
+    ++lost_connections_;
+    Disconnect();
+  }
+
+  void AddRequest() {
+    --requests_left_;
+    const uint64_t roll = random_.Below(100);
+    std::string payload(1, kEcho);
+    if (roll < 25) payload[0] = kDelayed;
+    if (roll >= 25 && roll < 50) payload[0] = kFile;
+    if (roll >= 50 && roll < 55) payload[0] = kSilent;
+    if (roll == 55 && may_misbehave_) payload[0] = kClose;
+    if (payload[0] == kFile) {
+      const auto size = static_cast<int32_t>(random_.Below(random_.OneIn(4) ? 9'000 : 500));
+      const auto position = static_cast<int32_t>(random_.Below(kFileBytes - static_cast<size_t>(size)));
+      payload.resize(9);
+      StoreBigEndian<int32_t>(payload.data() + 1, position);
+      StoreBigEndian<int32_t>(payload.data() + 5, size);
+      std::string answer = payload;
+      for (int32_t i = 0; i < size; ++i) {
+        answer.push_back(FileByte(static_cast<size_t>(position + i)));
+      }
+      expected_.push_back(std::move(answer));
+    } else {
+      size_t size = random_.Below(random_.OneIn(8) ? 4'000 : 200);
+      if (large_frames_ && random_.OneIn(8)) size = 270'000 + random_.Below(50'000);
+      std::string body(size, '\0');
+      random_.Fill(body.data(), body.size());
+      payload += body;
+      if (payload[0] == kClose) closing_ = true;
+      if (payload[0] == kEcho || payload[0] == kDelayed) expected_.push_back(payload);
+    }
+    outgoing_ += Frame(payload);
+  }
+
+  bool Write() {
+    const size_t window = 1 + random_.Below(8);
+    while (requests_left_ > 0 && !closing_ && expected_.size() < window &&
+           outgoing_.size() < 4'096) {
+      AddRequest();
+    }
+    if (outgoing_.empty()) return false;
+    const IoResult sent = network_.Send(fd_, outgoing_);
+    if (sent.would_block()) return false;
+    if (!sent.ok()) {
+      // What has arrived can still be read.
+      outgoing_.clear();
+      closing_ = true;
+      return true;
+    }
+    outgoing_.erase(0, static_cast<size_t>(sent.bytes()));
+    return true;
+  }
+
+  bool Read() {
+    char chunk[700];
+    const IoResult received = network_.Receive(fd_, chunk, 1 + random_.Below(sizeof(chunk)));
+    if (received.would_block()) return false;
+    if (received.bytes() == 0) {
+      // The server closes only when it was asked to, or after a reset.
+      EXPECT_TRUE(!received.ok() || closing_ || may_misbehave_) << "closed without a reason";
+      Lose();
+      return true;
+    }
+    incoming_.append(chunk, static_cast<size_t>(received.bytes()));
+    while (incoming_.size() >= 4) {
+      const auto size = static_cast<size_t>(LoadBigEndian<int32_t>(incoming_.data()));
+      if (incoming_.size() < 4 + size) break;
+      if (expected_.empty()) {
+        ADD_FAILURE() << "an answer nobody asked for";
+        break;
+      }
+      EXPECT_TRUE(absl::string_view(incoming_).substr(4, size) == expected_.front())
+          << "a wrong answer of " << size << " bytes; expected " << expected_.front().size()
+          << " of manner " << expected_.front()[0];
+      incoming_.erase(0, 4 + size);
+      expected_.pop_front();
+      ++answered_;
+    }
+    return true;
+  }
+
+  Random random_;
+  int requests_left_;
+  const bool may_misbehave_;
+  const bool large_frames_;
+  SimNetwork& network_;
+  int fd_ = -1;
+  std::string outgoing_;
+  std::string incoming_;
+  std::deque<std::string> expected_;
+  bool closing_ = false;
+  int stalled_steps_ = 0;
+  int answered_ = 0;
+  int lost_connections_ = 0;
+};
+
+struct Outcome {
+  int answered = 0;
+  int lost_connections = 0;
+  uint64_t steps = 0;
+};
+
+void RunSeed(uint64_t seed, bool faults, Outcome* total) {
+  SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
+  Random random(seed);
+  ManualClock clock;
+  SimNetwork network(random.Next(), {.socket_buffer_bytes = 512u << random.Below(4),
+                                     .short_transfer_one_in = 1 + random.Below(8)});
+  FaultInjectingFileSystem disk(random.Next());
+  const absl::StatusOr<FileRef> file = disk.Open("/file", OpenMode::kCreate);
+  std::string content;
+  for (size_t i = 0; i < kFileBytes; ++i) content.push_back(FileByte(i));
+  ASSERT_TRUE((*file)->WriteAll(0, content.data(), content.size()).ok());
+  if (random.OneIn(4)) disk.SetShortIoOneIn(4);
+
+  SimServerOptions options = SimServerOptions::Tight(random.Next());
+  options.port = kPort;
+  const bool large_frames = random.OneIn(16);
+  if (random.OneIn(2)) {
+    options.queued_max_request_bytes = large_frames ? 1'400'000 : 10'000;
+    if (!large_frames) options.processor.connection.socket_request_max_bytes = 5'000;
+  }
+  if (random.OneIn(4)) options.max_connections = 2;
+  EchoHandler handler(random.Next(), *file);
+  SimServer server(random.Next(), options, clock, network);
+  SimScheduler scheduler(random.Next(), clock);
+  server.Start(handler, scheduler);
+  scheduler.Add("wire", [&] { return network.RunOnce(); });
+  scheduler.Add("wire", [&] { return network.RunOnce(); });
+  scheduler.Add("completer", [&] { return handler.AnswerOne(); });
+  scheduler.Add("cache", [&] {
+    disk.SetResident(!random.OneIn(2));
+    return false;
+  });
+  if (faults) {
+    scheduler.Add("resets", [&] {
+      if (random.OneIn(400)) network.ResetOne();
+      return false;
+    });
+  }
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(
+        std::make_unique<Client>(random.Next(), 20, faults, large_frames, network));
+    scheduler.Add("client", [client = clients.back().get()] { return client->Step(); });
+  }
+  const auto clients_done = [&] {
+    for (const auto& client : clients) {
+      if (!client->done()) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(scheduler.RunUntil(clients_done, 4'000'000))
+      << "clients hang; held: " << server.Leaks() << "\n"
+      << [&] {
+           std::string states;
+           for (const auto& client : clients) absl::StrAppend(&states, client->State(), "\n");
+           return states;
+         }();
+  for (const auto& client : clients) {
+    if (!faults) EXPECT_EQ(client->lost_connections(), 0);
+    total->answered += client->answered();
+    total->lost_connections += client->lost_connections();
+  }
+  server.BeginStop(/*drain=*/random.OneIn(2));
+  EXPECT_TRUE(scheduler.RunUntil([&] { return server.stopped(); }, 1'000'000)) << "does not stop";
+  // Answers may still be with the handlers.
+  scheduler.RunUntil([] { return false; }, 5'000);
+  EXPECT_EQ(server.Leaks(), "");
+  EXPECT_EQ(network.open_sockets(), 1u) << "the listener alone";
+  total->steps += scheduler.steps();
+}
+
+// SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
+void RunSeeds(uint64_t first, uint64_t count, bool faults) {
+  FLAGS_minloglevel = google::GLOG_ERROR;  // refusals and closes are the point
+  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
+    count = 1;
+  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
+  }
+  Outcome total;
+  for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
+    RunSeed(seed, faults, &total);
+  }
+  std::printf("%llu seeds: %d answers, %d lost connections, %llu steps\n",
+              static_cast<unsigned long long>(count), total.answered, total.lost_connections,
+              static_cast<unsigned long long>(total.steps));
+}
+
+TEST(EchoSimulationTest, WithoutFaultsEveryRequestIsAnsweredOnItsOneConnection) {
+  RunSeeds(0, 300, false);
+}
+
+TEST(EchoSimulationTest, ThroughResetsAndRudeClientsAnswersAreRightAndNothingLeaks) {
+  RunSeeds(0, 300, true);
+}
+
+}  // namespace
+}  // namespace gyre::sim

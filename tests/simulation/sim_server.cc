@@ -1,0 +1,146 @@
+#include "tests/simulation/sim_server.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+
+namespace gyre::sim {
+namespace {
+
+std::unique_ptr<SlabPool> MakeSlab(const SimServerOptions& options) {
+  const int64_t run_bytes = (int64_t{options.processor.receive_buffer_bytes} *
+                                 options.processor.receive_buffer_count +
+                             kSlabMaxBytes) *
+                            options.processors;
+  SlabPoolConfig config = SlabPoolConfig::Evenly(64 * 1024, run_bytes);
+  config.huge_pages = false;
+  absl::StatusOr<std::unique_ptr<SlabPool>> slab = SlabPool::Create(config);
+  CHECK(slab.ok()) << slab.status();
+  return *std::move(slab);
+}
+
+}  // namespace
+
+SimServerOptions SimServerOptions::Tight(uint64_t seed) {
+  Random random(seed ^ 0x5eed0f0751ed0975);
+  SimServerOptions options;
+  options.processors = static_cast<int>(random.Between(1, 3));
+  options.handlers = static_cast<int>(random.Between(1, 3));
+  options.queued_max_requests = static_cast<uint32_t>(random.Between(1, 4));
+  options.ring.multishot_receive = !random.OneIn(4);
+  options.ring.max_pipes = static_cast<size_t>(random.Between(0, 4));
+  ProcessorOptions& processor = options.processor;
+  processor.receive_buffer_bytes = 256u << random.Below(4);
+  processor.receive_buffer_count = 4u << random.Below(3);
+  processor.max_connections = 64;
+  processor.splice_pipe_count = static_cast<int32_t>(random.Between(1, 3));
+  processor.splice_pipe_bytes = 4096;
+  ConnectionOptions& connection = processor.connection;
+  connection.max_in_flight_requests_per_connection = static_cast<int32_t>(random.Between(1, 5));
+  connection.receive_ahead_bytes = random.Between(256, 4096);
+  connection.dispatch = random.OneIn(3) ? Dispatch::kInline : Dispatch::kPool;
+  connection.file_transfer = static_cast<FileTransfer>(random.Below(4));
+  connection.file_copy_max_bytes = random.Between(0, 256);
+  connection.send_quantum_bytes = random.Between(512, 8192);
+  connection.socket_request_max_bytes = 1 << 20;
+  return options;
+}
+
+SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock& clock,
+                     SimNetwork& network)
+    : options_(options),
+      clock_(clock),
+      network_(network),
+      random_(seed ^ 0x5e44e4),
+      memory_(options.queued_max_request_bytes),
+      large_ranges_(LargeRangesConfig{}),
+      slab_(MakeSlab(options)),
+      quotas_(options.max_connections, INT32_MAX),
+      metrics_(nullptr),
+      request_metrics_(nullptr, {}),
+      channel_(options.queued_max_requests, clock, memory_),
+      frame_decoder_(options.processor.connection.socket_request_max_bytes),
+      listen_fd_(network.Listen(options.port)) {
+  listener_.bound = {"SIM", "127.0.0.1", options.port};
+  listener_.advertised_host = "127.0.0.1";
+  listener_.advertised_port = options.port;
+  listener_.frame_decoder = &frame_decoder_;
+}
+
+SimServer::~SimServer() {
+  if (acceptor_ == nullptr) return;
+  acceptor_->OnThreadStop();
+  for (const auto& processor : processors_) processor->OnThreadStop();
+  network_.Close(listen_fd_);
+}
+
+void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
+  const auto make_ring = [this] {
+    return std::make_unique<SimRing>(random_.Next(), options_.ring, network_);
+  };
+  std::vector<Processor*> targets;
+  for (int i = 0; i < options_.processors; ++i) {
+    char* const receive_base = slab_->CarveRun(options_.processor.receive_buffer_bytes,
+                                               options_.processor.receive_buffer_count);
+    CHECK(receive_base != nullptr);
+    processors_.push_back(std::make_unique<Processor>(
+        i, options_.processor,
+        Processor::Shared{channel_, handler, *slab_, large_ranges_, metrics_, request_metrics_},
+        make_ring(), receive_base));
+    targets.push_back(processors_.back().get());
+  }
+  // A close(2) of the simulated number by UniqueFd finds nothing.
+  acceptor_ = std::make_unique<Acceptor>(listener_, UniqueFd(listen_fd_), make_ring(), quotas_,
+                                         targets, metrics_);
+  for (int i = 0; i < options_.handlers; ++i) {
+    workers_.push_back(std::make_unique<HandlerWorker>(channel_, handler, clock_));
+  }
+  for (const auto& processor : processors_) {
+    processor->OnThreadStart();
+    CHECK(processor->AwaitStart().ok()) << processor->AwaitStart();
+    scheduler.AddThread(absl::StrCat("processor-", processor->index()), *processor,
+                        processor.get());
+  }
+  acceptor_->OnThreadStart();
+  scheduler.AddThread("acceptor", *acceptor_, acceptor_.get());
+  for (const auto& worker : workers_) scheduler.AddThread("handler", *worker);
+}
+
+void SimServer::BeginStop(bool drain) {
+  acceptor_->StopAccepting();
+  for (const auto& processor : processors_) {
+    if (drain) {
+      processor->BeginDrain();
+    } else {
+      processor->CloseAll();
+    }
+  }
+}
+
+bool SimServer::stopped() const {
+  return acceptor_->stopped() &&
+         std::all_of(processors_.begin(), processors_.end(), [](const auto& processor) {
+           return processor->open_connections() == 0;
+         });
+}
+
+std::string SimServer::Leaks() const {
+  std::string leaks;
+  const auto expect_zero = [&leaks](absl::string_view what, int64_t value) {
+    if (value != 0) absl::StrAppend(&leaks, what, "=", value, " ");
+  };
+  expect_zero("request bytes", memory_.used_bytes());
+  expect_zero("memory waiters", memory_.waiter_count());
+  expect_zero("large range bytes", large_ranges_.lent_bytes());
+  expect_zero("connections", quotas_.total());
+  expect_zero("queued runs", static_cast<int64_t>(channel_.queued_runs()));
+  for (const SlabPool::ClassUsage& usage : slab_->Usage()) {
+    expect_zero(absl::StrCat("slab slots of ", usage.slot_bytes), usage.lent_count);
+  }
+  return leaks;
+}
+
+}  // namespace gyre::sim

@@ -1,0 +1,86 @@
+// The engine's network layer, as socket_server builds it, on simulated rings
+// and without threads: its bodies are given to a scheduler.
+//
+// Threads: one.
+// Owns: acceptor, processors, channel, handler workers and their memory.
+// Borrows: network, scheduler's clock and handler; they outlive it.
+#ifndef GYRE_TESTS_SIMULATION_SIM_SERVER_H_
+#define GYRE_TESTS_SIMULATION_SIM_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/manual_clock.h"
+#include "engine/memory/large_ranges.h"
+#include "engine/memory/memory_pool.h"
+#include "engine/memory/slab_pool.h"
+#include "engine/network/acceptor.h"
+#include "engine/network/connection_quotas.h"
+#include "engine/network/network_metrics.h"
+#include "engine/network/processor.h"
+#include "engine/network/request_channel.h"
+#include "engine/network/request_handler_pool.h"
+#include "engine/network/request_metrics.h"
+#include "tests/simulation/sim_network.h"
+#include "tests/simulation/sim_ring.h"
+#include "tests/simulation/sim_scheduler.h"
+
+namespace gyre::sim {
+
+struct SimServerOptions {
+  uint16_t port = 9092;
+  int processors = 2;
+  int handlers = 2;
+  uint32_t queued_max_requests = 4;
+  int64_t queued_max_request_bytes = MemoryPool::kUnbounded;
+  int32_t max_connections = 100;
+  ProcessorOptions processor;
+  SimRing::Options ring;
+
+  // Bounds that a few small requests reach, drawn from the seed.
+  static SimServerOptions Tight(uint64_t seed);
+};
+
+class SimServer {
+ public:
+  SimServer(uint64_t seed, const SimServerOptions& options, const Clock& clock,
+            SimNetwork& network);
+  ~SimServer();
+  SimServer(const SimServer&) = delete;
+  SimServer& operator=(const SimServer&) = delete;
+
+  ContinuationLane& continuations() { return channel_; }
+  // Starts the bodies, which call `handler`, and adds them to `scheduler`.
+  void Start(RequestHandler& handler, SimScheduler& scheduler);
+  // Accepts no more, and closes every connection at once or, draining, when its
+  // requests are answered. done() tells when all are gone.
+  void BeginStop(bool drain);
+  bool stopped() const;
+  // What is still held when nothing should be: bytes, buffers, connections.
+  // Empty when all is given back.
+  std::string Leaks() const;
+
+ private:
+  const SimServerOptions options_;
+  const Clock& clock_;
+  SimNetwork& network_;
+  Random random_;
+  MemoryPool memory_;
+  LargeRanges large_ranges_;
+  std::unique_ptr<SlabPool> slab_;
+  ConnectionQuotas quotas_;
+  NetworkMetrics metrics_;
+  RequestMetrics request_metrics_;
+  RequestChannel channel_;
+  const Int32LengthPrefixed frame_decoder_;
+  Listener listener_;
+  int listen_fd_;
+  std::vector<std::unique_ptr<Processor>> processors_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::unique_ptr<HandlerWorker>> workers_;
+};
+
+}  // namespace gyre::sim
+
+#endif  // GYRE_TESTS_SIMULATION_SIM_SERVER_H_
