@@ -89,7 +89,7 @@ def is_primitive(base):
 
 
 # ---------------------------------------------------------------------------
-# Parser: a line is a declaration, a `}` or a comment.
+# Parser: a line is a declaration or a `}`. `//` starts a comment anywhere.
 
 FIELD_RE = re.compile(
     r"^(?P<base>\w+)(?P<array>\[\])?(?P<null>\?[\d.]*)?\s+(?P<name>[a-z]\w*)"
@@ -119,6 +119,7 @@ class Parser:
                 if not self.apis and not self.messages:
                     self.comment.append(line[2:].strip())
                 continue
+            line = line.split("//")[0].rstrip()
             if line:
                 return line
         return None
