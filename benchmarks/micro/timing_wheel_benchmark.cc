@@ -1,4 +1,4 @@
-// How many times cheaper is a timeout that is added and cancelled in the timing wheel than in std::set?
+// How many times cheaper is adding and cancelling a timeout in the timing wheel than in std::set?
 #include <memory>
 #include <set>
 #include <utility>

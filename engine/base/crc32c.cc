@@ -86,12 +86,10 @@ __attribute__((target("sse4.2,pclmul"))) inline const unsigned char* FoldBlocks(
       second = _mm_crc32_u64(second, words[1]);
       third = _mm_crc32_u64(third, words[2]);
     }
-    const __m128i shifted_first =
-        _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(first)),
-                             _mm_cvtsi64_si128(int64_t{kShiftTwo}), 0);
-    const __m128i shifted_second =
-        _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<int64_t>(second)),
-                             _mm_cvtsi64_si128(int64_t{kShiftOne}), 0);
+    const __m128i shifted_first = _mm_clmulepi64_si128(
+        _mm_cvtsi64_si128(static_cast<int64_t>(first)), _mm_cvtsi64_si128(int64_t{kShiftTwo}), 0);
+    const __m128i shifted_second = _mm_clmulepi64_si128(
+        _mm_cvtsi64_si128(static_cast<int64_t>(second)), _mm_cvtsi64_si128(int64_t{kShiftOne}), 0);
     const int64_t joined = _mm_cvtsi128_si64(_mm_xor_si128(shifted_first, shifted_second));
     first = _mm_crc32_u64(0, static_cast<uint64_t>(joined)) ^ third;
     from += 3 * kStreamBytes;

@@ -25,8 +25,7 @@ class LogEvery {
   bool TryTake(int64_t now_ns, uint64_t* suppressed) {
     int64_t start_ns = interval_start_ns_.load(std::memory_order_relaxed);
     if (start_ns == kNeverStarted || now_ns - start_ns >= interval_ns_) {
-      if (interval_start_ns_.compare_exchange_strong(start_ns, now_ns,
-                                                     std::memory_order_relaxed)) {
+      if (interval_start_ns_.compare_exchange_strong(start_ns, now_ns, std::memory_order_relaxed)) {
         taken_.store(0, std::memory_order_relaxed);
       }
     }

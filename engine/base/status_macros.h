@@ -29,16 +29,16 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view noun)
 
 }  // namespace gyre
 
-#define GYRE_RETURN_IF_ERROR(expression, ...)                                             \
-  do {                                                                                    \
-    if (absl::Status gyre_status = (expression); !gyre_status.ok()) [[unlikely]] {        \
-      return ::gyre::Annotate(std::move(gyre_status) __VA_OPT__(, ) __VA_ARGS__);         \
-    }                                                                                     \
+#define GYRE_RETURN_IF_ERROR(expression, ...)                                      \
+  do {                                                                             \
+    if (absl::Status gyre_status = (expression); !gyre_status.ok()) [[unlikely]] { \
+      return ::gyre::Annotate(std::move(gyre_status) __VA_OPT__(, ) __VA_ARGS__);  \
+    }                                                                              \
   } while (false)
 
-#define GYRE_ASSIGN_OR_RETURN(target, expression, ...)                              \
-  GYRE_INTERNAL_ASSIGN_OR_RETURN(GYRE_INTERNAL_CONCAT(gyre_status_or_, __LINE__),   \
-                                 target, expression __VA_OPT__(, ) __VA_ARGS__)
+#define GYRE_ASSIGN_OR_RETURN(target, expression, ...)                                    \
+  GYRE_INTERNAL_ASSIGN_OR_RETURN(GYRE_INTERNAL_CONCAT(gyre_status_or_, __LINE__), target, \
+                                 expression __VA_OPT__(, ) __VA_ARGS__)
 
 #define GYRE_INTERNAL_CONCAT_2(a, b) a##b
 #define GYRE_INTERNAL_CONCAT(a, b) GYRE_INTERNAL_CONCAT_2(a, b)

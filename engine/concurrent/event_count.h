@@ -66,7 +66,8 @@ class EventCount {
     // waiter's second look sees what the caller published.
     FullFence();
     const uint64_t state = state_.load(std::memory_order_relaxed);
-    if (Waiters(state) == Signals(state)) [[likely]] return;
+    if (Waiters(state) == Signals(state)) [[likely]]
+      return;
     NotifySlow(all);
   }
   void NotifySlow(bool all);

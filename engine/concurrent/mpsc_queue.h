@@ -56,9 +56,7 @@ class MpscQueue {
   }
 
   // False while any element is in the queue, a half-pushed one included.
-  bool Empty() const {
-    return tail_ == &stub_ && head_.load(std::memory_order_seq_cst) == &stub_;
-  }
+  bool Empty() const { return tail_ == &stub_ && head_.load(std::memory_order_seq_cst) == &stub_; }
 
  private:
   alignas(64) std::atomic<MpscNode*> head_;

@@ -77,7 +77,7 @@ class ThreadRunner {
 
   const std::string name_;
   ThreadBody& body_;
-  EventCount* const wakeup_;     // one of these two is null
+  EventCount* const wakeup_;  // one of these two is null
   ThreadWaiter* const waiter_;
   const Clock& clock_;
   std::atomic<bool> stop_requested_{false};

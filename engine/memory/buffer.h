@@ -71,9 +71,8 @@ class Buffer {
   void Reset() {
     // A sole holder sees 1, which nobody else can then raise: it saves the
     // read-modify-write.
-    if (block_ != nullptr &&
-        (block_->references.load(std::memory_order_acquire) == 1 ||
-         block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)) {
+    if (block_ != nullptr && (block_->references.load(std::memory_order_acquire) == 1 ||
+                              block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)) {
       block_->owner->Release(block_);
     }
     block_ = nullptr;

@@ -71,9 +71,8 @@ SlabPoolConfig SlabPoolConfig::Evenly(int64_t class_bytes, int64_t run_bytes) {
 absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig& config) {
   if (absl::Status status = Check(config); !status.ok()) return status;
   std::vector<SlabClassConfig> classes = config.classes;
-  std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
-    return a.slot_bytes > b.slot_bytes;
-  });
+  std::sort(classes.begin(), classes.end(),
+            [](const auto& a, const auto& b) { return a.slot_bytes > b.slot_bytes; });
   std::unique_ptr<SlabPool> pool(new SlabPool);
   pool->run_bytes_ = RoundUp(static_cast<size_t>(config.run_bytes), kSlabMaxBytes);
   size_t slots_bytes = 0;
@@ -84,8 +83,8 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
   void* region = mmap(nullptr, pool->region_bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "slab region of ", pool->region_bytes_, " bytes: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("slab region of ", pool->region_bytes_, " bytes: ", std::strerror(errno)));
   }
   pool->region_ = static_cast<char*>(region);
   // A hint: kernels without transparent huge pages refuse it.
@@ -192,8 +191,8 @@ char* SlabPool::CarveRun(uint32_t slot_bytes, uint32_t count) {
   do {
     start = RoundUp(used, alignment);
     if (start > run_bytes_ || run_bytes > run_bytes_ - start) return nullptr;
-  } while (!run_used_bytes_.compare_exchange_weak(used, start + run_bytes,
-                                                  std::memory_order_relaxed));
+  } while (
+      !run_used_bytes_.compare_exchange_weak(used, start + run_bytes, std::memory_order_relaxed));
   return region_ + start;
 }
 
@@ -215,8 +214,8 @@ std::vector<SlabPool::ClassUsage> SlabPool::Usage() const {
   std::vector<ClassUsage> usage;
   for (const auto& slab : classes_) {
     const int64_t lent = slab->lent_count.load(std::memory_order_relaxed);
-    usage.push_back({slab->slot_bytes, slab->slot_count,
-                     static_cast<uint32_t>(std::max<int64_t>(0, lent))});
+    usage.push_back(
+        {slab->slot_bytes, slab->slot_count, static_cast<uint32_t>(std::max<int64_t>(0, lent))});
   }
   return usage;
 }

@@ -44,8 +44,7 @@ Gauge MetricRegistry::AddGauge(absl::string_view name, absl::string_view help,
 
 Histogram MetricRegistry::AddHistogram(absl::string_view name, absl::string_view help,
                                        absl::string_view labels) {
-  return Histogram(&cells_,
-                   FindOrAdd(name, help, labels, Kind::kHistogram, Histogram::kCellCount));
+  return Histogram(&cells_, FindOrAdd(name, help, labels, Kind::kHistogram, Histogram::kCellCount));
 }
 
 void MetricRegistry::AddCallbackGauge(absl::string_view name, absl::string_view help,

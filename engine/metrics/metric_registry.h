@@ -29,11 +29,9 @@ class MetricRegistry {
   // A counter or gauge takes one cell, a histogram Histogram::kCellCount.
   static constexpr uint32_t kDefaultCellCapacity = 1 << 20;
 
-  explicit MetricRegistry(uint32_t cell_capacity = kDefaultCellCapacity)
-      : cells_(cell_capacity) {}
+  explicit MetricRegistry(uint32_t cell_capacity = kDefaultCellCapacity) : cells_(cell_capacity) {}
 
-  Counter AddCounter(absl::string_view name, absl::string_view help,
-                     absl::string_view labels = "");
+  Counter AddCounter(absl::string_view name, absl::string_view help, absl::string_view labels = "");
   Gauge AddGauge(absl::string_view name, absl::string_view help, absl::string_view labels = "");
   Histogram AddHistogram(absl::string_view name, absl::string_view help,
                          absl::string_view labels = "");

@@ -36,7 +36,8 @@ class ThreadCells {
   void Add(uint32_t cell, int64_t delta) {
     const int slot = CurrentSlot();
     std::atomic<int64_t>* cells = arrays_[slot].load(std::memory_order_acquire);
-    if (cells == nullptr) [[unlikely]] cells = MapArray(slot);
+    if (cells == nullptr) [[unlikely]]
+      cells = MapArray(slot);
     if (slot != kSharedSlot) [[likely]] {
       // The only writer: no read-modify-write is needed.
       const int64_t value = cells[cell].load(std::memory_order_relaxed);
@@ -57,7 +58,8 @@ class ThreadCells {
   // This thread's array index, its own until it ends.
   static int CurrentSlot() {
     // Trivial to access; the first use of a thread takes a slot.
-    if (current_slot_ < 0) [[unlikely]] current_slot_ = TakeSlot();
+    if (current_slot_ < 0) [[unlikely]]
+      current_slot_ = TakeSlot();
     return current_slot_;
   }
 

@@ -6,8 +6,7 @@ namespace gyre {
 
 DelayedOperation::DelayedOperation(int64_t timeout_ms) : timeout_ms_(timeout_ms) {
   Continuation::run = [](Continuation* self) {
-    const auto operation =
-        RefPtr<DelayedOperation>::Adopt(static_cast<DelayedOperation*>(self));
+    const auto operation = RefPtr<DelayedOperation>::Adopt(static_cast<DelayedOperation*>(self));
     operation->RunTurns();
   };
 }
@@ -20,8 +19,8 @@ bool DelayedOperation::Want(uint32_t flag) {
     if ((state & kCompleted) != 0) return false;
     // acq_rel: what the event's reporter wrote is seen by the turn that clears
     // the flag; who gets the turn sees what the turn before it wrote.
-  } while (!state_.compare_exchange_weak(state, state | flag | kRunning,
-                                         std::memory_order_acq_rel, std::memory_order_relaxed));
+  } while (!state_.compare_exchange_weak(state, state | flag | kRunning, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
   return (state & kRunning) == 0;
 }
 

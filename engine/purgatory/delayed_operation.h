@@ -82,11 +82,11 @@ class DelayedOperation : public RefCounted, private Continuation, private TimerE
  private:
   friend class DelayedOperationPurgatory;
 
-  static constexpr uint32_t kRunning = 1;    // a thread has the turn, or the lane has it
-  static constexpr uint32_t kCheck = 2;      // wanted: TryComplete
-  static constexpr uint32_t kExpired = 4;    // wanted: completion by deadline
-  static constexpr uint32_t kForced = 8;     // wanted: completion
-  static constexpr uint32_t kCompleted = 16; // final
+  static constexpr uint32_t kRunning = 1;     // a thread has the turn, or the lane has it
+  static constexpr uint32_t kCheck = 2;       // wanted: TryComplete
+  static constexpr uint32_t kExpired = 4;     // wanted: completion by deadline
+  static constexpr uint32_t kForced = 8;      // wanted: completion
+  static constexpr uint32_t kCompleted = 16;  // final
   static constexpr uint32_t kWanted = kCheck | kExpired | kForced;
 
   // Membership in the watch list of one key.

@@ -131,8 +131,7 @@ size_t DelayedOperationPurgatory::RequestForKey(const WatchKey& key, uint32_t fl
 
 void DelayedOperationPurgatory::Retire(DelayedOperation* operation) {
   if (operation->timeout_ms_ >= 0 && timer_.Cancel(operation)) operation->ReleaseReference();
-  if (!operation->watch_reference_.load(std::memory_order_acquire) &&
-      operation->link_count_ == 0) {
+  if (!operation->watch_reference_.load(std::memory_order_acquire) && operation->link_count_ == 0) {
     return;
   }
   for (WatchLink& link : operation->links()) ShardOf(link.key).Unlink(&link);

@@ -80,9 +80,8 @@ TEST_P(MpmcQueueStressTest, DeliversEachElementOnceAndEachProducersInOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MpmcQueueStressTest,
-                         testing::Values(Scenario{1, 1, 2}, Scenario{1, 1, 1024},
-                                         Scenario{4, 1, 8}, Scenario{1, 4, 8},
-                                         Scenario{4, 4, 2}, Scenario{4, 4, 256}),
+                         testing::Values(Scenario{1, 1, 2}, Scenario{1, 1, 1024}, Scenario{4, 1, 8},
+                                         Scenario{1, 4, 8}, Scenario{4, 4, 2}, Scenario{4, 4, 256}),
                          [](const auto& info) {
                            return std::to_string(info.param.producers) + "Producers" +
                                   std::to_string(info.param.consumers) + "Consumers" +

@@ -196,8 +196,8 @@ TEST(PurgatoryStressTest, EventsMayBeReportedUnderALockThatCompletionsTake) {
   Harness harness;
   std::thread submitter([&] {
     for (int i = 0; i < 500; ++i) {
-      harness.purgatory.TryCompleteElseWatch(
-          MakeRef<Locking>(&partition_lock, &counters, events), {{1, 0}});
+      harness.purgatory.TryCompleteElseWatch(MakeRef<Locking>(&partition_lock, &counters, events),
+                                             {{1, 0}});
     }
   });
   std::thread reporter([&] {

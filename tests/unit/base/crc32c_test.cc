@@ -42,7 +42,8 @@ TEST(Crc32cTest, AgreesWithTheDefinitionAtEveryLengthAroundTheBlockSizes) {
   const std::string bytes = RandomBytes(8192, 1);
   std::vector<size_t> lengths;
   for (size_t n = 0; n < 420; ++n) lengths.push_back(n);
-  for (size_t n : {767u, 768u, 769u, 3071u, 3072u, 3073u, 3455u, 3456u, 6143u, 6144u, 6152u, 8192u}) {
+  for (size_t n :
+       {767u, 768u, 769u, 3071u, 3072u, 3073u, 3455u, 3456u, 6143u, 6144u, 6152u, 8192u}) {
     lengths.push_back(n);
   }
   for (const size_t length : lengths) {

@@ -13,9 +13,7 @@ namespace {
 struct Waiter : MemoryWaiter {
   explicit Waiter(int64_t wanted_bytes) {
     bytes = wanted_bytes;
-    on_granted = [](MemoryWaiter* waiter) {
-      static_cast<Waiter*>(waiter)->granted.fetch_add(1);
-    };
+    on_granted = [](MemoryWaiter* waiter) { static_cast<Waiter*>(waiter)->granted.fetch_add(1); };
   }
   std::atomic<int> granted{0};
 };

@@ -55,7 +55,8 @@ TEST(TimingWheelTest, APassedDeadlineIsCollectedNext) {
 
 TEST(TimingWheelTest, EntriesOfManyLevelsExpireInOrder) {
   TimingWheel wheel(0);
-  const std::vector<int64_t> deadlines_ms = {1, 19, 20, 21, 399, 400, 401, 8000, 160'000, 3'200'001};
+  const std::vector<int64_t> deadlines_ms = {1,   19,  20,   21,      399,
+                                             400, 401, 8000, 160'000, 3'200'001};
   std::vector<std::unique_ptr<Entry>> entries;
   for (const int64_t ms : deadlines_ms) {
     entries.push_back(std::make_unique<Entry>(ms * kMs));
