@@ -38,6 +38,13 @@ Properties ParseProperties(absl::string_view text) {
   return properties;
 }
 
+std::string ParentOf(absl::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
 std::string Get(const Properties& properties, const std::string& key) {
   const auto found = properties.find(key);
   return found == properties.end() ? std::string() : found->second;
@@ -93,6 +100,8 @@ absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options
     directory_id_ = options.fresh_directory_id;
     node_id_ = options.node_id;
     is_new_ = true;
+    // The directory's own name must survive, too.
+    GYRE_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentOf(path_)));
     return file_system_.WriteFileAtomically(
         path, absl::StrCat("#\ncluster.id=", cluster_id_, "\ndirectory.id=",
                            directory_id_.ToString(), "\nnode.id=", node_id_, "\nversion=",

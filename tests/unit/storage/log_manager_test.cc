@@ -1,0 +1,231 @@
+#include "engine/storage/log_manager.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/unit/storage/storage_test_util.h"
+
+namespace gyre {
+namespace {
+
+const TopicPartition kFirst{"topic", 0};
+const TopicPartition kSecond{"my-topic", 12};
+const Uuid kTopicId{7, 8};
+
+// A broker's storage: started, stopped and crashed.
+class LogManagerTest : public testing::Test {
+ protected:
+  LogManagerTest() {
+    file_io_.set_immediate(true);
+    manager_options_.file_io = &file_io_;
+    manager_options_.clock = &clock_;
+    manager_options_.recovery_thread_count = 0;
+    directory_options_.fresh_cluster_id = Uuid{1, 1};
+    directory_options_.fresh_directory_id = Uuid{2, 2};
+  }
+
+  void Start() {
+    auto directory = DataDirectory::Open(disk_, "/data", directory_options_);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    directory_ = *std::move(directory);
+    auto manager = LogManager::Open(*directory_, manager_options_);
+    ASSERT_TRUE(manager.ok()) << manager.status();
+    manager_ = *std::move(manager);
+  }
+  void Stop() {
+    const absl::Status status = manager_->Close(42);
+    ASSERT_TRUE(status.ok()) << status;
+    Drop();
+  }
+  // What a killed process leaves: its files, nothing else.
+  void Drop() {
+    manager_.reset();
+    directory_.reset();
+  }
+  LogRef Create(const TopicPartition& partition, Uuid topic_id = kTopicId) {
+    auto log = manager_->Create(partition, topic_id, manager_options_.default_config);
+    EXPECT_TRUE(log.ok()) << log.status();
+    return *log;
+  }
+  void Add(const LogRef& log, int count = 1) {
+    for (int i = 0; i < count; ++i) {
+      Append append(MakeBatch("a", 2));
+      log->Append(&append.request);
+      ASSERT_EQ(append.request.error, ErrorCode::kNone) << append.request.message;
+    }
+  }
+  bool Exists(const std::string& path) { return *disk_.Exists(path); }
+
+  FaultInjectingFileSystem disk_{1};
+  ManualClock clock_{0, kTestNow};
+  ManualFileIo file_io_;
+  LogManagerOptions manager_options_;
+  DataDirectoryOptions directory_options_;
+  std::unique_ptr<DataDirectory> directory_;
+  std::unique_ptr<LogManager> manager_;
+};
+
+TEST_F(LogManagerTest, LogsSurviveACleanStop) {
+  Start();
+  Add(Create(kFirst), 3);
+  Add(Create(kSecond), 4);
+  Stop();
+  EXPECT_TRUE(Exists("/data/.kafka_cleanshutdown"));
+  disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  Start();
+  EXPECT_TRUE(directory_->was_clean_stop());
+  EXPECT_EQ(directory_->last_broker_epoch(), 42);
+  EXPECT_EQ(manager_->recovered_log_count(), 0);
+  EXPECT_EQ(manager_->All().size(), 2u);
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 6);
+  EXPECT_EQ(manager_->Find(kSecond)->log_end_offset(), 8);
+  EXPECT_EQ(manager_->Find(kSecond)->topic_id(), kTopicId);
+  EXPECT_EQ(manager_->Find({"other", 0}), nullptr);
+}
+
+TEST_F(LogManagerTest, AKilledProcessIsAnUncleanStopAndEveryLogIsScanned) {
+  Start();
+  Add(Create(kFirst), 3);
+  Drop();
+  Start();
+  EXPECT_FALSE(directory_->was_clean_stop());
+  EXPECT_EQ(manager_->recovered_log_count(), 1);
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 6);
+}
+
+TEST_F(LogManagerTest, TheCleanMarkerIsGoneAsSoonAsTheDirectoryIsOpenAgain) {
+  Start();
+  Create(kFirst);
+  Stop();
+  Start();
+  EXPECT_FALSE(Exists("/data/.kafka_cleanshutdown"));
+  Drop();
+  disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  Start();
+  EXPECT_FALSE(directory_->was_clean_stop());
+}
+
+TEST_F(LogManagerTest, AnEmptyCreatedPartitionSurvivesPowerLoss) {
+  Start();
+  Create(kFirst);
+  Drop();
+  disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  Start();
+  ASSERT_NE(manager_->Find(kFirst), nullptr);
+  EXPECT_EQ(manager_->Find(kFirst)->topic_id(), kTopicId);
+}
+
+TEST_F(LogManagerTest, CreatingTwiceIsOneLogUnlessTheTopicIdDiffers) {
+  Start();
+  const LogRef log = Create(kFirst);
+  EXPECT_EQ(Create(kFirst), log);
+  EXPECT_TRUE(absl::IsAlreadyExists(
+      manager_->Create(kFirst, Uuid{9, 9}, LogConfig()).status()));
+}
+
+TEST_F(LogManagerTest, ADeletedPartitionIsGoneForGood) {
+  Start();
+  const LogRef log = Create(kFirst);
+  Add(log, 3);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  ASSERT_TRUE(manager_->Delete(kFirst).ok());
+  EXPECT_TRUE(absl::IsNotFound(manager_->Delete(kFirst)));
+  EXPECT_EQ(manager_->Find(kFirst), nullptr);
+  const std::vector<std::string> names = *disk_.List("/data");
+  for (const std::string& name : names) EXPECT_FALSE(absl::StartsWith(name, "topic-0")) << name;
+  // A new life of the name starts from nothing, its recovery point too.
+  Add(Create(kFirst, Uuid{9, 9}), 1);
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 2);
+  EXPECT_EQ(manager_->Find(kFirst)->topic_id(), (Uuid{9, 9}));
+}
+
+TEST_F(LogManagerTest, ADeletionThatACrashInterruptedIsFinished) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(manager_->Find(kFirst)->MarkDeleted("/data/topic-0.x-delete").ok());
+  Drop();
+  Start();
+  EXPECT_FALSE(Exists("/data/topic-0.x-delete"));
+  EXPECT_EQ(manager_->Find(kFirst), nullptr);
+}
+
+TEST_F(LogManagerTest, ADirectoryLeftHalfMadeIsNoPartition) {
+  Start();
+  Create(kFirst);
+  ASSERT_TRUE(disk_.CreateDirectory("/data/half-0").ok());
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find({"half", 0}), nullptr);
+  EXPECT_FALSE(Exists("/data/half-0"));
+}
+
+TEST_F(LogManagerTest, OneDamagedLogIsOfflineAndTheRestServes) {
+  Start();
+  Add(Create(kFirst), 3);
+  Add(Create(kSecond), 3);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  Drop();
+  FileRef file = *disk_.Open("/data/topic-0/00000000000000000000.log", OpenMode::kReadWrite);
+  ASSERT_TRUE(file->WriteAll(70, "XX", 2).ok());
+  Start();
+  EXPECT_TRUE(manager_->Find(kFirst)->is_offline());
+  EXPECT_FALSE(manager_->Find(kSecond)->is_offline());
+  Add(manager_->Find(kSecond), 1);
+  // The stop is not clean, and what was known of the offline log is kept.
+  EXPECT_FALSE(manager_->Close(1).ok());
+  EXPECT_FALSE(Exists("/data/.kafka_cleanshutdown"));
+  EXPECT_EQ((*directory_->ReadRecoveryPoints()).at(kFirst), 6);
+}
+
+TEST_F(LogManagerTest, CheckpointsHoldWhatIsDurable) {
+  file_io_.set_immediate(false);
+  Start();
+  const LogRef log = Create(kFirst);
+  Add(log, 2);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  EXPECT_EQ((*directory_->ReadRecoveryPoints()).at(kFirst), 0);
+  file_io_.RunAll();
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  EXPECT_EQ((*directory_->ReadRecoveryPoints()).at(kFirst), 4);
+  EXPECT_EQ(*disk_.ReadFile("/data/recovery-point-offset-checkpoint"), "0\n1\ntopic 0 4\n");
+}
+
+TEST_F(LogManagerTest, IntervalModeFlushesWhenAsked) {
+  manager_options_.flush_mode = FlushMode::kInterval;
+  Start();
+  const LogRef log = Create(kFirst);
+  Add(log, 2);
+  EXPECT_EQ(log->durable_offset(), 0);
+  EXPECT_EQ(log->settled_offset(), 4);
+  manager_->RequestFlushAll();
+  EXPECT_EQ(log->durable_offset(), 4);
+}
+
+TEST_F(LogManagerTest, ADamagedCheckpointCostsAScanNotTheData) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(disk_.WriteFileAtomically("/data/recovery-point-offset-checkpoint", "junk").ok());
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 6);
+}
+
+TEST_F(LogManagerTest, SeveralThreadsOpenAllLogs) {
+  Start();
+  for (int32_t i = 0; i < 20; ++i) Add(Create({"many", i}), i % 3);
+  Drop();
+  manager_options_.recovery_thread_count = 3;
+  Start();
+  ASSERT_EQ(manager_->All().size(), 20u);
+  for (int32_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(manager_->Find({"many", i})->log_end_offset(), i % 3 * 2);
+  }
+}
+
+}  // namespace
+}  // namespace gyre
