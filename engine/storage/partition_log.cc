@@ -175,10 +175,32 @@ absl::Status PartitionLog::LoadSealed(LogSegment& segment, int64_t end_offset) {
   if (!indexes.ok()) {
     LOG(WARNING) << topic_partition_.ToString() << ": " << indexes << "; rebuilding the index";
     GYRE_ASSIGN_OR_RETURN(const SegmentScan scan, Rescan(segment));
-    if (!scan.damage.empty()) return absl::FailedPreconditionError(scan.damage);
+    if (!scan.damage.empty() && scan.end_offset != end_offset) {
+      return absl::FailedPreconditionError(scan.damage);
+    }
     GYRE_RETURN_IF_ERROR(segment.Seal());
   }
-  segment.Publish({size_bytes, end_offset, segment.largest_timestamp().timestamp});
+  // The last batches only: what lies before them was checked when it was synced.
+  int64_t found_offset = segment.base_offset();
+  int64_t valid_bytes = segment.offset_index().Last().position;
+  BatchCursor cursor(*segment.file(), valid_bytes, size_bytes);
+  while (cursor.Next()) {
+    found_offset = cursor.header().next_offset();
+    valid_bytes = cursor.end_position();
+    if (found_offset >= end_offset) break;
+  }
+  if (valid_bytes < size_bytes) {
+    if (found_offset != end_offset) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(segment.file()->path(), " at position ", valid_bytes,
+                       ": no whole batch, but the next segment begins at ", end_offset));
+    }
+    LOG(WARNING) << segment.file()->path() << ": " << size_bytes - valid_bytes
+                 << " bytes after its last batch dropped";
+    GYRE_RETURN_IF_ERROR(segment.file()->Truncate(valid_bytes));
+    GYRE_RETURN_IF_ERROR(segment.file()->Sync());
+  }
+  segment.Publish({valid_bytes, end_offset, segment.largest_timestamp().timestamp});
   return absl::OkStatus();
 }
 
@@ -597,7 +619,10 @@ absl::Status PartitionLog::Roll(int64_t base_offset) {
 
 void PartitionLog::OnWriteFailed(LogSegment& segment, const absl::Status& status,
                                  int64_t good_bytes) {
-  const absl::Status cut = segment.file()->Truncate(good_bytes);
+  absl::Status cut = segment.file()->Truncate(good_bytes);
+  // Synced, because the segment may be rolled without another sync: a crash must
+  // not bring the cut bytes back below the next segment.
+  if (cut.ok()) cut = segment.file()->Sync();
   // A full disk refuses appends and goes on serving reads.
   if (cut.ok() && absl::IsResourceExhausted(status)) {
     LOG_EVERY_N(ERROR, 100) << topic_partition_.ToString() << ": append refused: " << status;
