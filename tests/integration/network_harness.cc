@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -61,6 +62,7 @@ class BackgroundSend {
           while (sent < bytes.size()) {
             const ssize_t n =
                 send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+            if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return;
             sent += static_cast<size_t>(n);
           }
@@ -101,6 +103,7 @@ Client::~Client() {
 void Client::Send(absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -134,7 +137,10 @@ std::string Client::ReadFrame() {
 
 bool Client::AtEnd() {
   char byte;
-  const ssize_t n = recv(fd_.get(), &byte, 1, 0);
+  ssize_t n;
+  do {
+    n = recv(fd_.get(), &byte, 1, 0);
+  } while (n < 0 && errno == EINTR);
   return n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE));
 }
 

@@ -467,13 +467,12 @@ TEST_P(NetworkTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstIsDone)
   // One that goes away while it waits gives everything back, too.
   a.SendInBackground(Framed(payload));
   ASSERT_TRUE(held.Await(1));
-  b.SendInBackground(Framed(payload));
+  b.Send(Framed(payload).substr(0, 600'000));
   ASSERT_TRUE(server->AwaitMetric("network_memory_waits_total", 2));
-  shutdown(b.fd(), SHUT_RDWR);
   b.Reset();
+  EXPECT_TRUE(server->AwaitConnections(1));
   for (Request* request : held.TakeAll()) Echo(request);
   EXPECT_TRUE(a.ReadFrame() == payload);
-  EXPECT_TRUE(server->AwaitConnections(1));
   EXPECT_TRUE(AwaitTrue([&] { return server->Metric("request_memory_used_bytes") == 0; }));
 }
 
@@ -551,14 +550,46 @@ TEST_P(NetworkTest, AFullRequestQueueParksConnectionsWhileReadyResponsesLeave) {
   for (auto& client : waiting) EXPECT_EQ(client->ReadFrame(), "now");
   for (auto& client : blocked) EXPECT_FALSE(client->Readable(0));
 
-  // A parked connection that goes away takes its run along.
+  // The request of a parked connection that goes away is still started.
   blocked.back()->Reset();
   blocked.pop_back();
-  EXPECT_TRUE(server->AwaitConnections(static_cast<int64_t>(1 + 3 + blocked.size())));
   gate.Open();
   for (size_t i = 0; i < blocked.size(); ++i) {
     EXPECT_EQ(blocked[i]->ReadFrame(), absl::StrCat("blocked ", i));
   }
+  EXPECT_TRUE(server->AwaitConnections(static_cast<int64_t>(1 + 3 + blocked.size())));
+}
+
+TEST_P(NetworkTest, StopDropsTheRunsOfParkedConnections) {
+  if (GetParam().dispatch == Dispatch::kInline) GTEST_SKIP() << "no queue";
+  Gate gate;
+  auto server = Serve(
+      [&](Request* request) {
+        gate.Pass();
+        Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.num_io_threads = 1;
+        options.queued_max_requests = 2;
+        options.processor.connection.max_in_flight_requests_per_connection = 3;
+      });
+  std::vector<Client> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back(server->port());
+    clients.back().Send(Framed("a") + Framed("b") + Framed("c") + Framed("d"));
+  }
+  ASSERT_TRUE(AwaitTrue([&] { return gate.waiting() == 1; }));
+  ASSERT_TRUE(server->AwaitMetric("network_requests_parked_total", 5));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    gate.Open();
+  });
+  server->server().Stop();
+  for (Client& client : clients) {
+    while (client.ReadFrame() != "<closed>") {
+    }
+  }
+  opener.join();
 }
 
 TEST_P(NetworkTest, ConnectionsOfSeveralProcessorsTakeTurnsAtAFullQueue) {
