@@ -168,6 +168,7 @@ absl::Status MetadataDelta::ApplyTopic(absl::string_view name, const Uuid& id) {
 absl::Status MetadataDelta::RemoveTopic(const Uuid& id) {
   if (Mutable(id) == nullptr) return UnknownTopic(id);
   changed_.erase(id);
+  removed_ids_.push_back(id);
   if (MetadataImage::TopicPtr topic = base_->FindTopic(id)) removed_.push_back(std::move(topic));
   return absl::OkStatus();
 }

@@ -147,6 +147,8 @@ class MetadataDelta {
   std::vector<MetadataImage::TopicPtr> ChangedTopics() const;
   // Topics of the base image that the delta removed.
   const std::vector<MetadataImage::TopicPtr>& removed_topics() const { return removed_; }
+  // Ids of those, and of topics that the delta both created and removed.
+  const std::vector<Uuid>& removed_topic_ids() const { return removed_ids_; }
 
   // `offset` and `epoch` of the last record.
   std::shared_ptr<const MetadataImage> Finish(int64_t offset, int32_t epoch);
@@ -172,6 +174,7 @@ class MetadataDelta {
   std::shared_ptr<const MetadataImage> base_;
   std::map<Uuid, std::shared_ptr<TopicImage>> changed_;
   std::vector<MetadataImage::TopicPtr> removed_;
+  std::vector<Uuid> removed_ids_;
   // Everything that is not a topic; its topic tables stay those of the base.
   std::shared_ptr<MetadataImage> next_;
 };

@@ -14,9 +14,8 @@
 namespace gyre {
 
 void MetadataReplayer::NoteRemovedTopics() {
-  for (const MetadataImage::TopicPtr& topic : delta_.removed_topics()) {
-    removed_topic_ids_.push_back(topic->id);
-  }
+  removed_topic_ids_.insert(removed_topic_ids_.end(), delta_.removed_topic_ids().begin(),
+                            delta_.removed_topic_ids().end());
 }
 
 absl::Status MetadataReplayer::ApplyRecord(absl::string_view value, int64_t offset) {

@@ -391,6 +391,7 @@ absl::Status MetadataStore::Register(std::vector<BrokerEndpointImage> endpoints)
   }
   controller.controller_id = node_id;
   broker.broker_id = node_id;
+  broker.rack.reset();
   broker.log_dirs.push_back(options_.directory_id);
   // The controller is reached through the broker, so its listener is the first.
   if (!endpoints.empty()) {

@@ -143,7 +143,6 @@ void ReplicaManager::OnSettled(PartitionLog& log) {
 
 void ReplicaManager::OnOffline(PartitionLog& log) {
   const TopicPartition& topic_partition = log.topic_partition();
-  LOG(ERROR) << topic_partition.ToString() << " is offline: " << log.offline_reason().message();
   if (const PartitionRef partition = Find(topic_partition.topic, topic_partition.partition)) {
     WakeWaiters(*partition);
   }
