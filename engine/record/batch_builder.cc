@@ -13,9 +13,7 @@ void AppendUvarint(std::string* to, uint64_t value) {
   to->append(bytes, static_cast<size_t>(wire::PutUvarint(bytes, value) - bytes));
 }
 
-void AppendVarint(std::string* to, int64_t value) {
-  AppendUvarint(to, wire::ZigZagEncode(value));
-}
+void AppendVarint(std::string* to, int64_t value) { AppendUvarint(to, wire::ZigZagEncode(value)); }
 
 void AppendBytes(std::string* to, std::optional<absl::string_view> bytes) {
   if (!bytes.has_value()) return AppendVarint(to, -1);

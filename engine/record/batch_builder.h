@@ -41,9 +41,7 @@ class BatchBuilder {
 
   int32_t record_count() const { return record_count_; }
   // Of the batch if it were built uncompressed now.
-  int64_t size_bytes() const {
-    return static_cast<int64_t>(batch::kHeaderBytes + records_.size());
-  }
+  int64_t size_bytes() const { return static_cast<int64_t>(batch::kHeaderBytes + records_.size()); }
 
   // The whole batch, CRC included. The builder is empty afterwards, with the
   // same options.

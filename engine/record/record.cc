@@ -51,12 +51,11 @@ bool RecordReader::ReadBody(const char* end, Record* record) {
   at_ = ParseVarint(at_, end, &offset_delta);
   if (at_ == nullptr) return false;
   record->offset = batch_.base_offset() + offset_delta;
-  record->timestamp =
-      batch_.is_log_append_time()
-          ? batch_.max_timestamp()
-          // Unsigned: a malformed delta wraps instead of being undefined.
-          : static_cast<int64_t>(static_cast<uint64_t>(batch_.base_timestamp()) +
-                                 static_cast<uint64_t>(timestamp_delta));
+  record->timestamp = batch_.is_log_append_time()
+                          ? batch_.max_timestamp()
+                          // Unsigned: a malformed delta wraps instead of being undefined.
+                          : static_cast<int64_t>(static_cast<uint64_t>(batch_.base_timestamp()) +
+                                                 static_cast<uint64_t>(timestamp_delta));
   if (!ReadBytes(end, &record->key) || !ReadBytes(end, &record->value)) return false;
   int32_t header_count = 0;
   at_ = ParseVarint(at_, end, &header_count);

@@ -102,8 +102,7 @@ class RecordBatchView {
   const char* data() const { return bytes_; }
   // The records, still compressed if they are. The whole batch must be in hand.
   absl::string_view payload() const {
-    return {bytes_ + batch::kHeaderBytes,
-            static_cast<size_t>(size_bytes()) - batch::kHeaderBytes};
+    return {bytes_ + batch::kHeaderBytes, static_cast<size_t>(size_bytes()) - batch::kHeaderBytes};
   }
 
  private:
@@ -124,11 +123,11 @@ class RecordBatchView {
 // the 61 bytes; the CRC is not computed.
 enum class BatchShape : uint8_t {
   kOk,
-  kTooShort,     // fewer than 61 bytes in hand, or the length says so
-  kIncomplete,   // the length goes beyond the bytes in hand
-  kOldMagic,     // magic 0 or 1: a message set of before 2017
+  kTooShort,    // fewer than 61 bytes in hand, or the length says so
+  kIncomplete,  // the length goes beyond the bytes in hand
+  kOldMagic,    // magic 0 or 1: a message set of before 2017
   kBadMagic,
-  kBadCounts,    // negative offset or delta
+  kBadCounts,  // negative offset or delta
 };
 
 // Judges the batch at the start of `bytes`.

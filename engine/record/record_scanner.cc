@@ -89,11 +89,11 @@ bool RecordScanner::ScanBody(ScannedRecord* record) {
       !ReadVarint(&record->offset_delta)) {
     return false;
   }
-  record->timestamp = batch_.is_log_append_time()
-                          ? batch_.max_timestamp()
-                          : static_cast<int64_t>(
-                                static_cast<uint64_t>(batch_.base_timestamp()) +
-                                static_cast<uint64_t>(wire::ZigZagDecode(timestamp_delta)));
+  record->timestamp =
+      batch_.is_log_append_time()
+          ? batch_.max_timestamp()
+          : static_cast<int64_t>(static_cast<uint64_t>(batch_.base_timestamp()) +
+                                 static_cast<uint64_t>(wire::ZigZagDecode(timestamp_delta)));
   int32_t value_bytes = 0;
   if (!SkipBytes(&record->key_bytes, true) || !SkipBytes(&value_bytes, true)) return false;
   int32_t header_count = 0;

@@ -77,9 +77,8 @@ ValidationResult CheckHeader(const RecordBatchView& view, const ValidationRules&
     return InvalidRecord("Clients are not allowed to write control records");
   }
   if (view.has_producer() && view.base_sequence() < 0 && !view.is_control()) {
-    return InvalidRecord(
-        absl::StrCat("Invalid sequence number ", view.base_sequence(), " with producer id ",
-                     view.producer_id()));
+    return InvalidRecord(absl::StrCat("Invalid sequence number ", view.base_sequence(),
+                                      " with producer id ", view.producer_id()));
   }
   if (view.has_producer() && view.producer_epoch() < 0) {
     return InvalidRecord(absl::StrCat("Invalid producer epoch ", view.producer_epoch()));
@@ -101,10 +100,10 @@ class RecordErrors {
   }
   bool empty() const { return count_ == 0; }
   ValidationResult Take() {
-    ValidationResult result = Refuse(
-        only_timestamps_ ? ErrorCode::kInvalidTimestamp : ErrorCode::kInvalidRecord,
-        absl::StrCat("One or more records have been rejected: ", count_, " in total, first: ",
-                     errors_.front().message));
+    ValidationResult result =
+        Refuse(only_timestamps_ ? ErrorCode::kInvalidTimestamp : ErrorCode::kInvalidRecord,
+               absl::StrCat("One or more records have been rejected: ", count_,
+                            " in total, first: ", errors_.front().message));
     result.record_errors = std::move(errors_);
     return result;
   }
@@ -131,24 +130,24 @@ ValidationResult CheckRecords(const RecordBatchView& view, const ValidationRules
   int64_t max_timestamp = kNoTimestamp;
   for (int32_t index = 0; scanner.Next(&record); ++index) {
     if (record.offset_delta != index) {
-      return InvalidRecord(absl::StrCat("Record ", index, " has offset delta ",
-                                        record.offset_delta, ": they must be 0, 1, 2, …"));
+      return InvalidRecord(absl::StrCat("Record ", index, " has offset delta ", record.offset_delta,
+                                        ": they must be 0, 1, 2, …"));
     }
     max_timestamp = std::max(max_timestamp, record.timestamp);
     if (rules.is_compacted && record.key_bytes < 0) {
       errors.Add(index, ErrorCode::kInvalidRecord,
                  absl::StrCat("Compacted topic cannot accept message without key: record ", index));
     } else if (!IsTimestampAllowed(record.timestamp, rules)) {
-      errors.Add(index, ErrorCode::kInvalidTimestamp,
-                 absl::StrCat("Timestamp ", record.timestamp, " of record ", index,
-                              " is out of range: it should be within [",
-                              -rules.timestamp_before_max_ms, ", ", rules.timestamp_after_max_ms,
-                              "] ms of ", rules.now_ms));
+      errors.Add(
+          index, ErrorCode::kInvalidTimestamp,
+          absl::StrCat("Timestamp ", record.timestamp, " of record ", index,
+                       " is out of range: it should be within [", -rules.timestamp_before_max_ms,
+                       ", ", rules.timestamp_after_max_ms, "] ms of ", rules.now_ms));
     }
   }
   if (!scanner.status().ok()) {
-    return InvalidRecord(absl::StrCat("The record batch is malformed: ",
-                                      scanner.status().message()));
+    return InvalidRecord(
+        absl::StrCat("The record batch is malformed: ", scanner.status().message()));
   }
   if (!errors.empty()) return errors.Take();
   ValidationResult result;
@@ -163,10 +162,10 @@ ValidationResult ValidateBatch(absl::string_view records, const ValidationRules&
   const RecordBatchView view(records);
   if (ValidationResult result = CheckCodec(view, rules); !result.ok()) return result;
   if (view.size_bytes() > rules.max_message_bytes) {
-    return Refuse(ErrorCode::kMessageTooLarge,
-                  absl::StrCat("The record batch of ", view.size_bytes(),
-                               " bytes is larger than max.message.bytes ",
-                               rules.max_message_bytes));
+    return Refuse(
+        ErrorCode::kMessageTooLarge,
+        absl::StrCat("The record batch of ", view.size_bytes(),
+                     " bytes is larger than max.message.bytes ", rules.max_message_bytes));
   }
   if (view.size_bytes() > rules.segment_bytes) {
     return Refuse(ErrorCode::kRecordListTooLarge,
@@ -206,8 +205,7 @@ ValidationResult ValidateReplicated(absl::string_view records) {
 namespace {
 
 void RestampCrc(char* header, absl::string_view payload) {
-  uint32_t crc =
-      Crc32c(header + batch::kAttributesAt, batch::kHeaderBytes - batch::kAttributesAt);
+  uint32_t crc = Crc32c(header + batch::kAttributesAt, batch::kHeaderBytes - batch::kAttributesAt);
   crc = ExtendCrc32c(crc, payload.data(), payload.size());
   StoreBigEndian<uint32_t>(header + batch::kCrcAt, crc);
 }

@@ -29,8 +29,8 @@ struct ValidationRules {
   int16_t produce_version = std::numeric_limits<int16_t>::max();
   int32_t max_message_bytes = 1048588;
   int64_t segment_bytes = int64_t{1} << 30;
-  bool is_compacted = false;         // cleanup.policy has compact: keys are required
-  bool log_append_time = false;      // message.timestamp.type=LogAppendTime
+  bool is_compacted = false;     // cleanup.policy has compact: keys are required
+  bool log_append_time = false;  // message.timestamp.type=LogAppendTime
   int64_t now_ms = 0;
   // message.timestamp.{before,after}.max.ms: how far from now_ms a create time may be.
   int64_t timestamp_before_max_ms = std::numeric_limits<int64_t>::max();
@@ -46,7 +46,7 @@ inline constexpr int kMaxRecordErrors = 100;
 
 struct ValidationResult {
   ErrorCode error = ErrorCode::kNone;
-  std::string message;                     // empty when ok
+  std::string message;  // empty when ok
   // The records at fault, at most kMaxRecordErrors of them; empty when the batch
   // as a whole is.
   std::vector<RecordError> record_errors;

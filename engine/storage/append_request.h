@@ -41,7 +41,7 @@ struct AppendRequest {
   std::vector<RecordError> record_errors;  // with kInvalidRecord
   int64_t base_offset = -1;
   int64_t last_offset = -1;
-  int64_t log_append_time_ms = -1;         // -1 unless the topic uses LogAppendTime
+  int64_t log_append_time_ms = -1;  // -1 unless the topic uses LogAppendTime
   int64_t log_start_offset = -1;
 
   // --- The log's own, from Append to on_done.

@@ -9,8 +9,8 @@ namespace gyre {
 bool BatchCursor::Fill() {
   const int64_t wanted = std::min<int64_t>(sizeof buffer_, end_ - next_position_);
   if (wanted < static_cast<int64_t>(batch::kHeaderBytes)) {
-    status_ = absl::DataLossError(absl::StrCat(file_.path(), ": no whole batch at ",
-                                               next_position_, ", ", wanted, " bytes left"));
+    status_ = absl::DataLossError(absl::StrCat(file_.path(), ": no whole batch at ", next_position_,
+                                               ", ", wanted, " bytes left"));
     return false;
   }
   status_ = file_.ReadExactly(next_position_, buffer_, static_cast<size_t>(wanted));
@@ -22,8 +22,7 @@ bool BatchCursor::Fill() {
 bool BatchCursor::Next() {
   if (!status_.ok() || next_position_ >= end_) return false;
   const int64_t in_buffer = next_position_ - buffer_position_;
-  if (in_buffer < 0 ||
-      in_buffer + static_cast<int64_t>(batch::kHeaderBytes) > buffer_bytes_) {
+  if (in_buffer < 0 || in_buffer + static_cast<int64_t>(batch::kHeaderBytes) > buffer_bytes_) {
     if (!Fill()) return false;
   }
   header_ = buffer_ + (next_position_ - buffer_position_);

@@ -61,8 +61,9 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(
   std::unique_ptr<DataDirectory> directory(new DataDirectory(file_system, path));
   const std::string noun = absl::StrCat("data directory ", path);
   GYRE_RETURN_IF_ERROR(file_system.CreateDirectory(path),
-                       absl::StrCat(noun, ": cannot be created (give one that can with "
-                                          "--log_dirs)"));
+                       absl::StrCat(noun,
+                                    ": cannot be created (give one that can with "
+                                    "--log_dirs)"));
   GYRE_RETURN_IF_ERROR(directory->Lock(), noun);
   GYRE_RETURN_IF_ERROR(directory->LoadOrCreateMeta(options), noun);
   GYRE_RETURN_IF_ERROR(directory->TakeCleanStopMarker(), noun);
@@ -78,7 +79,8 @@ absl::Status DataDirectory::Lock() {
   if (absl::IsPermissionDenied(lock.status())) {
     return absl::PermissionDeniedError(
         absl::StrCat("not writable; give this user write access or another directory with "
-                     "--log_dirs (", lock.status().message(), ")"));
+                     "--log_dirs (",
+                     lock.status().message(), ")"));
   }
   GYRE_RETURN_IF_ERROR(lock.status());
   lock_ = *std::move(lock);
@@ -92,9 +94,10 @@ absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options
     GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_.List(path_));
     for (const std::string& name : names) {
       if (!TopicPartition::Parse(name).has_value()) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "holds partition ", name, " but no meta.properties; restore that file or give an empty "
-          "directory with --log_dirs"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("holds partition ", name,
+                       " but no meta.properties; restore that file or give an empty "
+                       "directory with --log_dirs"));
     }
     cluster_id_ = options.cluster_id.value_or(options.fresh_cluster_id).ToString();
     directory_id_ = options.fresh_directory_id;
@@ -103,9 +106,9 @@ absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options
     // The directory's own name must survive, too.
     GYRE_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentOf(path_)));
     return file_system_.WriteFileAtomically(
-        path, absl::StrCat("#\ncluster.id=", cluster_id_, "\ndirectory.id=",
-                           directory_id_.ToString(), "\nnode.id=", node_id_, "\nversion=",
-                           kMetaVersion, "\n"));
+        path,
+        absl::StrCat("#\ncluster.id=", cluster_id_, "\ndirectory.id=", directory_id_.ToString(),
+                     "\nnode.id=", node_id_, "\nversion=", kMetaVersion, "\n"));
   }
   GYRE_RETURN_IF_ERROR(text.status());
   const Properties properties = ParseProperties(*text);
@@ -115,9 +118,9 @@ absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options
         "meta.properties has no version; restore it from a backup or from another directory");
   }
   if (version > kMetaVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "meta.properties has version ", version, ", this program reads up to ", kMetaVersion,
-        "; run the newer program that wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat("meta.properties has version ", version,
+                                                      ", this program reads up to ", kMetaVersion,
+                                                      "; run the newer program that wrote it"));
   }
   if (version == 0) {
     return absl::FailedPreconditionError(

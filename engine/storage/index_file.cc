@@ -20,8 +20,8 @@ absl::Status IndexFile::Load(FileRef file,
   tail_count_ = count % static_cast<int64_t>(kBlockEntries);
   absl::Status status = absl::OkStatus();
   if (size_bytes % entry_bytes != 0) {
-    status = absl::DataLossError(absl::StrCat(file_->path(), ": ", size_bytes,
-                                              " bytes are no whole number of entries"));
+    status = absl::DataLossError(
+        absl::StrCat(file_->path(), ": ", size_bytes, " bytes are no whole number of entries"));
   } else if (tail_count_ > 0) {
     status = file_->ReadExactly(BlockPosition(block_count_), tail_,
                                 static_cast<size_t>(tail_count_ * entry_bytes));
@@ -65,9 +65,8 @@ absl::Status IndexFile::Truncate(int64_t entry_count) {
   const int64_t block_count = entry_count / static_cast<int64_t>(kBlockEntries);
   const int64_t tail_count = entry_count % static_cast<int64_t>(kBlockEntries);
   if (block_count < block_count_ && tail_count > 0) {
-    GYRE_RETURN_IF_ERROR(
-        file_->ReadExactly(BlockPosition(block_count), tail_,
-                           static_cast<size_t>(tail_count) * entry_bytes_));
+    GYRE_RETURN_IF_ERROR(file_->ReadExactly(BlockPosition(block_count), tail_,
+                                            static_cast<size_t>(tail_count) * entry_bytes_));
   }
   block_count_ = block_count;
   tail_count_ = tail_count;
@@ -102,9 +101,8 @@ bool IndexFile::Last(Entry* entry) const {
       return true;
     }
   }
-  return block_count > 0 &&
-         ReadAt(BlockPosition(block_count) - static_cast<int64_t>(entry_bytes_), entry->bytes,
-                entry_bytes_);
+  return block_count > 0 && ReadAt(BlockPosition(block_count) - static_cast<int64_t>(entry_bytes_),
+                                   entry->bytes, entry_bytes_);
 }
 
 }  // namespace gyre

@@ -38,8 +38,8 @@ absl::Status LeaderEpochCache::Load(FileSystem& file_system, const std::string& 
         entry.start_offset < 0) {
       return Damaged(path, absl::StrCat("line ", i + 1, " is no epoch and offset"));
     }
-    if (!entries.empty() && (entries.back().epoch >= entry.epoch ||
-                             entries.back().start_offset > entry.start_offset)) {
+    if (!entries.empty() &&
+        (entries.back().epoch >= entry.epoch || entries.back().start_offset > entry.start_offset)) {
       return Damaged(path, absl::StrCat("line ", i + 1, " does not rise"));
     }
     entries.push_back(entry);

@@ -53,9 +53,8 @@ PartitionLogOptions LogManager::MakeLogOptions(const TopicPartition& topic_parti
   PartitionLogOptions options;
   options.file_system = &directory_.file_system();
   options.clock = options_.clock;
-  options.flusher = topic_partition.topic == options_.always_durable_topic
-                        ? &always_durable_flusher_
-                        : &flusher_;
+  options.flusher =
+      topic_partition.topic == options_.always_durable_topic ? &always_durable_flusher_ : &flusher_;
   options.listener = options_.listener;
   options.lane = options_.lane;
   options.config = config;
@@ -64,8 +63,7 @@ PartitionLogOptions LogManager::MakeLogOptions(const TopicPartition& topic_parti
 
 absl::Status LogManager::OpenAll() {
   FileSystem& file_system = directory_.file_system();
-  GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        file_system.List(directory_.path()));
+  GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system.List(directory_.path()));
   std::vector<TopicPartition> partitions;
   for (const std::string& name : names) {
     if (absl::EndsWith(name, kDeletedSuffix) && name.find('.') != std::string::npos) {
@@ -136,14 +134,14 @@ absl::StatusOr<LogRef> LogManager::Create(const TopicPartition& topic_partition,
                                           const Uuid& topic_id, const LogConfig& config) {
   if (const LogRef existing = Find(topic_partition)) {
     if (existing->topic_id() == topic_id) return existing;
-    return absl::AlreadyExistsError(absl::StrCat(
-        "partition ", topic_partition.ToString(), " exists with topic id ",
-        existing->topic_id().ToString(), ", not ", topic_id.ToString()));
+    return absl::AlreadyExistsError(
+        absl::StrCat("partition ", topic_partition.ToString(), " exists with topic id ",
+                     existing->topic_id().ToString(), ", not ", topic_id.ToString()));
   }
   FileSystem& file_system = directory_.file_system();
   const std::string path = DirectoryOf(topic_partition);
-  absl::StatusOr<LogRef> log =
-      PartitionLog::Create(path, topic_partition, topic_id, MakeLogOptions(topic_partition, config));
+  absl::StatusOr<LogRef> log = PartitionLog::Create(path, topic_partition, topic_id,
+                                                    MakeLogOptions(topic_partition, config));
   absl::Status status = log.status();
   if (status.ok()) status = file_system.SyncDirectory(directory_.path());
   if (!status.ok()) {
@@ -183,9 +181,8 @@ absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
   }
   // "<topic>-<n>.<unique>-delete", as Kafka names it; the topic id keeps apart
   // what several lives of one name leave behind.
-  const std::string new_path =
-      absl::StrCat(DirectoryOf(topic_partition), ".", log->topic_id().ToString(), number,
-                   kDeletedSuffix);
+  const std::string new_path = absl::StrCat(DirectoryOf(topic_partition), ".",
+                                            log->topic_id().ToString(), number, kDeletedSuffix);
   GYRE_RETURN_IF_ERROR(log->MarkDeleted(new_path));
   {
     MutexLock lock(mutex_);

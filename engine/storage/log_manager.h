@@ -40,11 +40,11 @@ struct LogManagerOptions {
   // Logs of this topic are flushed as in kGroup, whatever flush_mode says: the
   // metadata log, whose records are durable before anybody hears of them.
   std::string always_durable_topic;
-  FileIo* file_io = nullptr;             // required: carries out the syncs
-  const Clock* clock = nullptr;          // required
-  LogListener* listener = nullptr;       // may be null
-  ContinuationLane* lane = nullptr;      // may be null; see PartitionLogOptions
-  int recovery_thread_count = 2;         // 0: on the calling thread
+  FileIo* file_io = nullptr;         // required: carries out the syncs
+  const Clock* clock = nullptr;      // required
+  LogListener* listener = nullptr;   // may be null
+  ContinuationLane* lane = nullptr;  // may be null; see PartitionLogOptions
+  int recovery_thread_count = 2;     // 0: on the calling thread
 };
 
 class LogManager {

@@ -23,8 +23,7 @@ class Window {
     if (position < start_ || position + size_bytes > start_ + held_bytes_) {
       const int64_t wanted = std::min(kWindowBytes, file_bytes_ - position);
       held_bytes_ = 0;
-      GYRE_RETURN_IF_ERROR(
-          file_.ReadExactly(position, bytes_.get(), static_cast<size_t>(wanted)));
+      GYRE_RETURN_IF_ERROR(file_.ReadExactly(position, bytes_.get(), static_cast<size_t>(wanted)));
       start_ = position;
       held_bytes_ = wanted;
     }
@@ -81,8 +80,7 @@ absl::StatusOr<SegmentScan> ScanAndIndexSegment(LogSegment& segment, int32_t ind
     const RecordBatchView view(header);
     if (view.size_bytes() > left_bytes) return damaged("cut short");
     if (view.base_offset() < scan.end_offset) return damaged("its offset does not rise");
-    if (view.last_offset_delta() < 0 ||
-        view.base_offset() - segment.base_offset() > INT32_MAX ||
+    if (view.last_offset_delta() < 0 || view.base_offset() - segment.base_offset() > INT32_MAX ||
         view.last_offset() - segment.base_offset() > INT32_MAX) {
       return damaged("its offset is out of the segment's range");
     }

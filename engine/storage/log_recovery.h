@@ -18,7 +18,7 @@ namespace gyre {
 
 struct SegmentScan {
   int64_t valid_bytes = 0;
-  int64_t end_offset = 0;     // after the last whole batch; the base when empty
+  int64_t end_offset = 0;  // after the last whole batch; the base when empty
   int64_t file_bytes = 0;
   // What follows valid_bytes, with its position; empty when nothing does.
   std::string damage;

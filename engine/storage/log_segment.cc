@@ -37,8 +37,7 @@ std::string LogSegment::FileName(int64_t base_offset, absl::string_view suffix) 
   return absl::StrFormat("%020d%s", base_offset, suffix);
 }
 
-std::optional<int64_t> LogSegment::ParseFileName(absl::string_view name,
-                                                 absl::string_view suffix) {
+std::optional<int64_t> LogSegment::ParseFileName(absl::string_view name, absl::string_view suffix) {
   if (name.size() != kNameDigits + suffix.size() || !absl::EndsWith(name, suffix)) {
     return std::nullopt;
   }
@@ -64,11 +63,9 @@ absl::StatusOr<LogSegmentRef> LogSegment::Create(FileSystem& file_system,
 }
 
 absl::StatusOr<LogSegmentRef> LogSegment::Open(FileSystem& file_system,
-                                               const std::string& directory,
-                                               int64_t base_offset) {
-  GYRE_ASSIGN_OR_RETURN(
-      FileRef file,
-      file_system.Open(PathOf(directory, base_offset, kLogSuffix), OpenMode::kReadWrite));
+                                               const std::string& directory, int64_t base_offset) {
+  GYRE_ASSIGN_OR_RETURN(FileRef file, file_system.Open(PathOf(directory, base_offset, kLogSuffix),
+                                                       OpenMode::kReadWrite));
   return LogSegmentRef(new LogSegment(base_offset, std::move(file)));
 }
 
@@ -214,8 +211,7 @@ absl::StatusOr<LogSegment::Batch> LogSegment::FindBatchByTimestamp(int64_t times
                                                                    int64_t from_offset,
                                                                    int64_t end_position) const {
   // Nothing up to the time index entry's offset is young enough.
-  const int64_t start_offset =
-      std::max(from_offset, time_index_.LookupBelow(timestamp).offset);
+  const int64_t start_offset = std::max(from_offset, time_index_.LookupBelow(timestamp).offset);
   BatchCursor cursor(*file_, offset_index_.Lookup(start_offset).position, end_position);
   while (cursor.Next()) {
     const RecordBatchView header = cursor.header();

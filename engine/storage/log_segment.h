@@ -40,7 +40,7 @@ class LogSegment : public RefCounted {
   // What a reader may rely on, all three of one moment.
   struct Extent {
     int64_t size_bytes = 0;
-    int64_t end_offset = 0;      // of the next record
+    int64_t end_offset = 0;  // of the next record
     int64_t max_timestamp = -1;
   };
 
@@ -59,8 +59,8 @@ class LogSegment : public RefCounted {
 
   // New empty files in `directory`; files in the way are replaced. The caller
   // syncs the directory.
-  static absl::StatusOr<LogSegmentRef> Create(FileSystem& file_system,
-                                              const std::string& directory, int64_t base_offset);
+  static absl::StatusOr<LogSegmentRef> Create(FileSystem& file_system, const std::string& directory,
+                                              int64_t base_offset);
   // Opens the log file; the indexes are loaded by LoadIndexes or made anew by
   // ResetIndexes. The extent is empty until published.
   static absl::StatusOr<LogSegmentRef> Open(FileSystem& file_system, const std::string& directory,

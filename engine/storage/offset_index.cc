@@ -28,8 +28,8 @@ absl::Status OffsetIndex::Load(FileRef file, int64_t log_bytes) {
   // Position 0 in a longer index is the zeros of a preallocated file that was
   // never trimmed.
   if (file_.Last(&entry) &&
-      ((Position(entry.bytes) == 0 && file_.entry_count() > 1) || Position(entry.bytes) < 0 || Position(entry.bytes) >= log_bytes ||
-       RelativeOffset(entry.bytes) < 0)) {
+      ((Position(entry.bytes) == 0 && file_.entry_count() > 1) || Position(entry.bytes) < 0 ||
+       Position(entry.bytes) >= log_bytes || RelativeOffset(entry.bytes) < 0)) {
     return absl::DataLossError(
         absl::StrCat(file->path(), ": last entry points outside the segment"));
   }
@@ -46,8 +46,8 @@ void OffsetIndex::Append(int64_t last_offset, int64_t position) {
 OffsetPosition OffsetIndex::Lookup(int64_t offset) const {
   IndexFile::Entry entry;
   const int64_t relative = offset - base_offset_;
-  const int64_t index = file_.FindLast(
-      [relative](const char* at) { return RelativeOffset(at) <= relative; }, &entry);
+  const int64_t index =
+      file_.FindLast([relative](const char* at) { return RelativeOffset(at) <= relative; }, &entry);
   return index < 0 ? OffsetPosition{base_offset_, 0} : Decode(entry.bytes);
 }
 
@@ -67,8 +67,7 @@ absl::Status OffsetIndex::TruncateTo(int64_t offset) {
   IndexFile::Entry entry;
   const int64_t relative = offset - base_offset_;
   return file_.Truncate(
-      file_.FindLast([relative](const char* at) { return RelativeOffset(at) < relative; },
-                     &entry) +
+      file_.FindLast([relative](const char* at) { return RelativeOffset(at) < relative; }, &entry) +
       1);
 }
 

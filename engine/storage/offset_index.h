@@ -15,7 +15,7 @@
 namespace gyre {
 
 struct OffsetPosition {
-  int64_t offset = 0;    // at or before the first record at `position`'s batch end
+  int64_t offset = 0;  // at or before the first record at `position`'s batch end
   int64_t position = 0;
 
   bool operator==(const OffsetPosition&) const = default;

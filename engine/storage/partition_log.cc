@@ -111,9 +111,10 @@ absl::StatusOr<std::vector<int64_t>> PartitionLog::ListSegments() {
   for (const std::string& name : names) {
     if (const auto base = LogSegment::ParseFileName(name, ".log")) bases.push_back(*base);
     if (absl::EndsWith(name, ".swap")) {
-      return absl::DataLossError(absl::StrCat(
-          path, "/", name, ": left by a compaction that was interrupted; open the directory once "
-          "with the server that wrote it"));
+      return absl::DataLossError(
+          absl::StrCat(path, "/", name,
+                       ": left by a compaction that was interrupted; open the directory once "
+                       "with the server that wrote it"));
     }
   }
   std::sort(bases.begin(), bases.end());
@@ -136,8 +137,7 @@ absl::Status PartitionLog::Load(bool clean, int64_t recovery_point, int64_t log_
   if (!epochs.ok() && !absl::IsNotFound(epochs)) LOG(WARNING) << epochs << "; rebuilding it";
   if (bases.empty()) {
     const int64_t base_offset = std::max<int64_t>(log_start_offset, 0);
-    GYRE_RETURN_IF_ERROR(
-        LogSegment::Create(file_system_, path(), base_offset).status());
+    GYRE_RETURN_IF_ERROR(LogSegment::Create(file_system_, path(), base_offset).status());
     GYRE_RETURN_IF_ERROR(SyncDirectory());
     bases.push_back(base_offset);
   }
@@ -162,9 +162,8 @@ absl::Status PartitionLog::Load(bool clean, int64_t recovery_point, int64_t log_
 absl::StatusOr<SegmentScan> PartitionLog::Rescan(LogSegment& segment) {
   was_recovered_ = true;
   GYRE_RETURN_IF_ERROR(segment.ResetIndexes(file_system_, path()));
-  GYRE_ASSIGN_OR_RETURN(
-      SegmentScan scan,
-      ScanAndIndexSegment(segment, config().index_interval_bytes, epochs_));
+  GYRE_ASSIGN_OR_RETURN(SegmentScan scan,
+                        ScanAndIndexSegment(segment, config().index_interval_bytes, epochs_));
   segment.Publish({scan.valid_bytes, scan.end_offset, segment.largest_timestamp().timestamp});
   return scan;
 }
@@ -226,8 +225,7 @@ absl::Status PartitionLog::LoadActive(LogSegment& segment) {
 absl::Status PartitionLog::LoadClosed(const std::vector<int64_t>& bases) {
   std::vector<LogSegmentRef> segments;
   for (size_t i = 0; i < bases.size(); ++i) {
-    GYRE_ASSIGN_OR_RETURN(LogSegmentRef segment,
-                          LogSegment::Open(file_system_, path(), bases[i]));
+    GYRE_ASSIGN_OR_RETURN(LogSegmentRef segment, LogSegment::Open(file_system_, path(), bases[i]));
     if (i + 1 < bases.size()) {
       GYRE_RETURN_IF_ERROR(LoadSealed(*segment, bases[i + 1]));
     } else if (const absl::Status status = LoadActive(*segment); !status.ok()) {
@@ -260,16 +258,16 @@ absl::Status PartitionLog::Recover(const std::vector<int64_t>& bases, int64_t re
                          ", so no crash explains this"));
       }
       LOG(WARNING) << topic_partition_.ToString() << ": truncated to offset " << scan.end_offset
-                   << ", " << scan.file_bytes - scan.valid_bytes << " bytes dropped: "
-                   << scan.damage;
+                   << ", " << scan.file_bytes - scan.valid_bytes
+                   << " bytes dropped: " << scan.damage;
       GYRE_RETURN_IF_ERROR(segment->file()->Truncate(scan.valid_bytes));
     }
     GYRE_RETURN_IF_ERROR(segment->Seal());
     GYRE_RETURN_IF_ERROR(segment->SyncAll());
     if (scan.end_offset > next_base) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          segment->file()->path(), ": ends at offset ", scan.end_offset,
-          ", beyond the start of the next segment ", next_base));
+      return absl::FailedPreconditionError(
+          absl::StrCat(segment->file()->path(), ": ends at offset ", scan.end_offset,
+                       ", beyond the start of the next segment ", next_base));
     }
     // A hole where nothing was synced: what follows it was never acknowledged.
     ends_here = next_base != INT64_MAX && scan.end_offset < next_base &&
@@ -383,6 +381,8 @@ void PartitionLog::GoOffline(const absl::Status& reason) {
 
 bool PartitionLog::Prepare(AppendRequest* request) {
   request->error = ErrorCode::kNone;
+  request->message.clear();
+  request->record_errors.clear();
   request->log_append_time_ms = -1;
   if (deleted_.load(std::memory_order_acquire)) {
     Refuse(request, ErrorCode::kUnknownTopicOrPartition, "the partition was deleted");
@@ -608,8 +608,7 @@ absl::Status PartitionLog::Roll(int64_t base_offset) {
   // An index that cannot be written is rebuilt at the next open.
   if (!sealed.ok()) LOG(ERROR) << topic_partition_.ToString() << ": " << sealed;
   const std::string path = this->path();
-  GYRE_ASSIGN_OR_RETURN(LogSegmentRef segment,
-                        LogSegment::Create(file_system_, path, base_offset));
+  GYRE_ASSIGN_OR_RETURN(LogSegmentRef segment, LogSegment::Create(file_system_, path, base_offset));
   GYRE_RETURN_IF_ERROR(file_system_.SyncDirectory(path));
   has_rolled_ = true;
   MutexLock lock(mutex_);
@@ -655,9 +654,7 @@ void PartitionLog::OnSynced(int64_t end_offset, uint64_t generation) {
   if (flusher_.mode() == FlushMode::kGroup && listener_ != nullptr) listener_->OnSettled(*this);
 }
 
-void PartitionLog::OnSyncFailed(int error) {
-  GoOffline(FileError("fdatasync", path(), error));
-}
+void PartitionLog::OnSyncFailed(int error) { GoOffline(FileError("fdatasync", path(), error)); }
 
 // --- Reading.
 
@@ -717,8 +714,8 @@ ReadResult PartitionLog::Read(int64_t offset, int64_t max_bytes, int64_t upper_b
       end_offset = first->last_offset + 1;
     } else {
       end_offset = first->last_offset + 1;
-      const absl::StatusOr<int64_t> end = segment->EndOfBatchesBefore(
-          first->end_position, limit, end_position, &end_offset);
+      const absl::StatusOr<int64_t> end =
+          segment->EndOfBatchesBefore(first->end_position, limit, end_position, &end_offset);
       if (!end.ok()) return failed(end.status());
       end_position = *end;
     }
@@ -732,8 +729,8 @@ TimestampResult PartitionLog::OffsetForTimestamp(int64_t timestamp,
                                                  int64_t upper_bound_offset) const {
   TimestampResult result;
   if (deleted_.load(std::memory_order_acquire) || is_offline()) {
-    result.error = is_offline() ? ErrorCode::kKafkaStorageError
-                                : ErrorCode::kUnknownTopicOrPartition;
+    result.error =
+        is_offline() ? ErrorCode::kKafkaStorageError : ErrorCode::kUnknownTopicOrPartition;
     return result;
   }
   std::vector<LogSegmentRef> segments;
@@ -751,10 +748,9 @@ TimestampResult PartitionLog::OffsetForTimestamp(int64_t timestamp,
       const absl::StatusOr<LogSegment::Batch> found =
           segment->FindBatchByTimestamp(timestamp, from_offset, extent.size_bytes);
       if (absl::IsOutOfRange(found.status())) break;
-      const absl::Status status = found.ok()
-                                      ? FindRecord(*segment, *found, timestamp, from_offset,
-                                                   &result)
-                                      : found.status();
+      const absl::Status status =
+          found.ok() ? FindRecord(*segment, *found, timestamp, from_offset, &result)
+                     : found.status();
       if (!status.ok()) {
         LOG(ERROR) << topic_partition_.ToString() << ": offset by timestamp: " << status;
         result.error = ErrorCode::kKafkaStorageError;
@@ -805,9 +801,8 @@ absl::Status PartitionLog::StartLeaderEpoch(int32_t epoch) {
   const int32_t latest = epochs_.latest_epoch();
   if (epoch == latest) return absl::OkStatus();
   if (epoch < latest) {
-    return absl::FailedPreconditionError(absl::StrCat(topic_partition_.ToString(),
-                                                      ": leader epoch ", epoch,
-                                                      " is below the latest, ", latest));
+    return absl::FailedPreconditionError(absl::StrCat(
+        topic_partition_.ToString(), ": leader epoch ", epoch, " is below the latest, ", latest));
   }
   epochs_.Assign(epoch, log_end_offset());
   return epochs_.Persist(file_system_, EpochPath());
@@ -835,9 +830,8 @@ absl::Status PartitionLog::ReplaceByPrefix(LogSegmentRef segment,
   GYRE_ASSIGN_OR_RETURN(LogSegmentRef replacement,
                         LogSegment::Open(file_system_, path, base_offset));
   GYRE_RETURN_IF_ERROR(replacement->ResetIndexes(file_system_, path));
-  GYRE_ASSIGN_OR_RETURN(
-      const SegmentScan scan,
-      ScanAndIndexSegment(*replacement, config().index_interval_bytes, epochs_));
+  GYRE_ASSIGN_OR_RETURN(const SegmentScan scan,
+                        ScanAndIndexSegment(*replacement, config().index_interval_bytes, epochs_));
   if (!scan.damage.empty()) return absl::DataLossError(scan.damage);
   replacement->Publish(
       {scan.valid_bytes, first_dropped.base_offset, replacement->largest_timestamp().timestamp});

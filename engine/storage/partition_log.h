@@ -45,7 +45,8 @@ class PartitionLog;
 
 // Told when a log's promises move. Must not block: in kGroup mode it runs on
 // the log-io thread (mark delayed operations complete, post them elsewhere); in
-// the other modes on the thread that wrote.
+// the other modes on the thread that wrote, which may hold the log's writer lock:
+// the log's atomic offsets may be read, its other calls not made.
 class LogListener {
  public:
   virtual ~LogListener() = default;
@@ -88,9 +89,10 @@ struct TimestampResult {
 class PartitionLog : public Flushable, public std::enable_shared_from_this<PartitionLog> {
  public:
   // A fresh directory at `path`, durable, with partition.metadata.
-  static absl::StatusOr<std::shared_ptr<PartitionLog>> Create(
-      const std::string& path, const TopicPartition& topic_partition, const Uuid& topic_id,
-      const PartitionLogOptions& options);
+  static absl::StatusOr<std::shared_ptr<PartitionLog>> Create(const std::string& path,
+                                                              const TopicPartition& topic_partition,
+                                                              const Uuid& topic_id,
+                                                              const PartitionLogOptions& options);
   // What is on disk. `recovery_point`: everything below was synced (-1 when
   // unknown); `clean`: the last stop was, so the tail is taken as it is. Damage
   // that no crash explains gives a log that is offline, never an error.
@@ -225,8 +227,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
 
   LogSegmentRef ActiveSegment() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The segment that would hold `offset`, and the one after it (null: none).
-  LogSegmentRef SegmentFor(int64_t offset, LogSegmentRef* next) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  LogSegmentRef SegmentFor(int64_t offset, LogSegmentRef* next) const ABSL_LOCKS_EXCLUDED(mutex_);
   std::string EpochPath() const;
 
   const TopicPartition topic_partition_;

@@ -34,8 +34,8 @@ void TimeIndex::MaybeAppend(int64_t timestamp, int64_t offset) {
 
 TimestampOffset TimeIndex::LookupBelow(int64_t timestamp) const {
   IndexFile::Entry entry;
-  const int64_t index = file_.FindLast(
-      [timestamp](const char* at) { return Timestamp(at) < timestamp; }, &entry);
+  const int64_t index =
+      file_.FindLast([timestamp](const char* at) { return Timestamp(at) < timestamp; }, &entry);
   return index < 0 ? TimestampOffset{-1, base_offset_} : Decode(entry.bytes);
 }
 
@@ -48,8 +48,7 @@ absl::Status TimeIndex::TruncateTo(int64_t offset) {
   IndexFile::Entry entry;
   const int64_t relative = offset - base_offset_;
   return file_.Truncate(
-      file_.FindLast([relative](const char* at) { return RelativeOffset(at) < relative; },
-                     &entry) +
+      file_.FindLast([relative](const char* at) { return RelativeOffset(at) < relative; }, &entry) +
       1);
 }
 

@@ -18,9 +18,8 @@ class StorageCrashTest : public testing::Test {
   StorageCrashTest() { FLAGS_minloglevel = google::GLOG_FATAL; }
 };
 
-#define EXPECT_KEPT(world)                                   \
-  EXPECT_TRUE((world).violations().empty())                  \
-      << absl::StrJoin((world).violations(), "\n")
+#define EXPECT_KEPT(world) \
+  EXPECT_TRUE((world).violations().empty()) << absl::StrJoin((world).violations(), "\n")
 
 TEST_F(StorageCrashTest, RandomLivesKeepTheirPromises) {
   int64_t acknowledged_count = 0;
@@ -172,10 +171,9 @@ TEST_F(StorageCrashTest, WithoutTheFdatasyncTheCheckerSeesTheLoss) {
 }
 
 TEST_F(StorageCrashTest, WithoutTheDirectorySyncsTheCheckerSeesTheLoss) {
-  EXPECT_GE(CountLossySeeds([](FaultInjectingFileSystem& disk) {
-              disk.SetSyncDirectoryDisabled(true);
-            }),
-            19);
+  EXPECT_GE(
+      CountLossySeeds([](FaultInjectingFileSystem& disk) { disk.SetSyncDirectoryDisabled(true); }),
+      19);
 }
 
 TEST_F(StorageCrashTest, WithoutGroupFlushAnAcknowledgementDoesNotSurvivePowerLoss) {

@@ -189,8 +189,7 @@ void StorageWorld::CheckLog(PartitionLog& log, Promised& promised) {
     for (absl::string_view rest = bytes; !rest.empty();) {
       const RecordBatchView view(rest);
       if (CheckBatchShape(rest) != BatchShape::kOk ||
-          view.crc() !=
-              ComputeBatchCrc(rest.substr(0, static_cast<size_t>(view.size_bytes())))) {
+          view.crc() != ComputeBatchCrc(rest.substr(0, static_cast<size_t>(view.size_bytes())))) {
         Violate(partition, absl::StrCat("damaged batch at ", offset));
         return;
       }

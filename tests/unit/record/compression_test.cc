@@ -10,8 +10,7 @@
 namespace gyre {
 namespace {
 
-constexpr Codec kCodecs[] = {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4,
-                             Codec::kZstd};
+constexpr Codec kCodecs[] = {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4, Codec::kZstd};
 
 std::string Compressible(size_t size_bytes) {
   Random random(7);

@@ -95,8 +95,8 @@ TEST(ValidatorTest, CountsAndOffsetsMustFit) {
 }
 
 TEST(ValidatorTest, CountsMustFitWhatTheCompressedPayloadHolds) {
-  for (const Codec codec : {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4,
-                            Codec::kZstd}) {
+  for (const Codec codec :
+       {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4, Codec::kZstd}) {
     for (const int32_t count : {2, 4}) {
       std::string bytes = Batch(codec);
       StoreBigEndian<int32_t>(bytes.data() + batch::kRecordCountAt, count);

@@ -80,20 +80,24 @@ TEST_F(DataDirectoryTest, ADirectoryInUseIsRefused) {
 }
 
 TEST_F(DataDirectoryTest, ANewerVersionIsRefused) {
-  WriteMeta(absl::StrCat("version=2\nnode.id=3\ncluster.id=x\ndirectory.id=",
-                         Uuid{3, 4}.ToString(), "\n"));
+  WriteMeta(absl::StrCat("version=2\nnode.id=3\ncluster.id=x\ndirectory.id=", Uuid{3, 4}.ToString(),
+                         "\n"));
   EXPECT_TRUE(absl::StrContains(Error(), "version 2"));
 }
 
 TEST_F(DataDirectoryTest, AnotherNodesDirectoryIsRefused) {
-  { ASSERT_TRUE(Open().ok()); }
+  {
+    ASSERT_TRUE(Open().ok());
+  }
   options_.node_id = 4;
   const std::string error = Error();
   EXPECT_TRUE(absl::StrContains(error, "belongs to node 3")) << error;
 }
 
 TEST_F(DataDirectoryTest, AnotherClustersDirectoryIsRefused) {
-  { ASSERT_TRUE(Open().ok()); }
+  {
+    ASSERT_TRUE(Open().ok());
+  }
   options_.cluster_id = Uuid{9, 9};
   EXPECT_TRUE(absl::StrContains(Error(), "belongs to cluster"));
 }
@@ -120,8 +124,7 @@ TEST_F(DataDirectoryTest, TheCleanMarkerCarriesTheBrokerEpoch) {
   {
     const auto opened = Open();
     ASSERT_TRUE((*opened)->WriteCleanStopMarker(124).ok());
-    EXPECT_EQ(*disk_.ReadFile("/data/.kafka_cleanshutdown"),
-              "{\"version\":0,\"brokerEpoch\":124}");
+    EXPECT_EQ(*disk_.ReadFile("/data/.kafka_cleanshutdown"), "{\"version\":0,\"brokerEpoch\":124}");
   }
   const auto opened = Open();
   EXPECT_TRUE((*opened)->was_clean_stop());

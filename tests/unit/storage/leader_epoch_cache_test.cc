@@ -60,8 +60,8 @@ TEST(LeaderEpochCacheTest, DamagedFilesAreRefused) {
   FaultInjectingFileSystem disk(1);
   LeaderEpochCache cache;
   EXPECT_TRUE(absl::IsNotFound(cache.Load(disk, "/epochs")));
-  for (const char* text :
-       {"", "1\n0\n", "0\n1\n", "0\n1\n0\n", "0\n1\n0 x\n", "0\n2\n1 5\n0 9\n", "0\n2\n0 9\n1 5\n"}) {
+  for (const char* text : {"", "1\n0\n", "0\n1\n", "0\n1\n0\n", "0\n1\n0 x\n", "0\n2\n1 5\n0 9\n",
+                           "0\n2\n0 9\n1 5\n"}) {
     ASSERT_TRUE(disk.WriteFileAtomically("/epochs", text).ok());
     EXPECT_TRUE(absl::IsDataLoss(cache.Load(disk, "/epochs"))) << text;
     EXPECT_TRUE(cache.entries().empty());

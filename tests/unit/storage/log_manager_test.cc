@@ -122,8 +122,7 @@ TEST_F(LogManagerTest, CreatingTwiceIsOneLogUnlessTheTopicIdDiffers) {
   Start();
   const LogRef log = Create(kFirst);
   EXPECT_EQ(Create(kFirst), log);
-  EXPECT_TRUE(absl::IsAlreadyExists(
-      manager_->Create(kFirst, Uuid{9, 9}, LogConfig()).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(manager_->Create(kFirst, Uuid{9, 9}, LogConfig()).status()));
 }
 
 TEST_F(LogManagerTest, ADeletedPartitionIsGoneForGood) {

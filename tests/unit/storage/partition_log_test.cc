@@ -241,8 +241,8 @@ TEST(PartitionLogTest, ASliceOutlivesTheDeletionOfItsPartition) {
 }
 
 TEST(PartitionLogTest, OffsetsAreFoundByTimestampInsideCompressedBatches) {
-  for (const Codec codec : {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4,
-                            Codec::kZstd}) {
+  for (const Codec codec :
+       {Codec::kNone, Codec::kGzip, Codec::kSnappy, Codec::kLz4, Codec::kZstd}) {
     LogFixture f;
     f.options.config.segment_bytes = 2000;
     f.options.config.index_interval_bytes = 200;
@@ -428,8 +428,8 @@ TEST(PartitionLogTest, ATornTailIsCutAtTheLastWholeBatch) {
   const std::string path = "/data/t-0/00000000000000000000.log";
   for (const int64_t torn : {1, 11, 60, 61, 62, 100}) {
     FileRef file = *f.disk.Open(path, OpenMode::kReadWrite);
-    ASSERT_TRUE(file->WriteAll(size, f.BytesOf({file, 0, torn}).data(),
-                               static_cast<size_t>(torn)).ok());
+    ASSERT_TRUE(
+        file->WriteAll(size, f.BytesOf({file, 0, torn}).data(), static_cast<size_t>(torn)).ok());
     f.Open(/*clean=*/false);
     EXPECT_TRUE(f.log->was_recovered());
     EXPECT_EQ(f.log->log_end_offset(), 20) << torn;

@@ -68,7 +68,9 @@ struct Append {
     request.records = records;
     request.leader_epoch = leader_epoch;
     request.context = this;
-    request.on_done = [](AppendRequest* done) { ++static_cast<Append*>(done->context)->done_count; };
+    request.on_done = [](AppendRequest* done) {
+      ++static_cast<Append*>(done->context)->done_count;
+    };
   }
   Append(const Append&) = delete;
 
