@@ -226,5 +226,60 @@ TEST_F(LogManagerTest, SeveralThreadsOpenAllLogs) {
   }
 }
 
+// The same on the kernel's file system: written, killed with a torn tail, read.
+TEST(LogManagerOnARealDiskTest, ATornTailAfterAKillIsRepaired) {
+  FileSystem& disk = FileSystem::Real();
+  const std::string path = absl::StrCat(testing::TempDir(), "/log_manager_test_data");
+  ASSERT_TRUE(disk.RemoveRecursively(path).ok());
+  ManualClock clock(0, kTestNow);
+  ManualFileIo file_io;
+  file_io.set_immediate(true);
+  DataDirectoryOptions directory_options;
+  directory_options.fresh_cluster_id = Uuid{1, 1};
+  directory_options.fresh_directory_id = Uuid{2, 2};
+  LogManagerOptions options;
+  options.file_io = &file_io;
+  options.clock = &clock;
+  options.default_config.segment_bytes = 5000;
+  std::string last_log;
+  {
+    auto directory = DataDirectory::Open(disk, path, directory_options);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    auto manager = LogManager::Open(**directory, options);
+    ASSERT_TRUE(manager.ok()) << manager.status();
+    auto log = (*manager)->Create(kFirst, kTopicId, options.default_config);
+    ASSERT_TRUE(log.ok()) << log.status();
+    for (int i = 0; i < 200; ++i) {
+      Append append(MakeBatch("a", 3));
+      (*log)->Append(&append.request);
+      ASSERT_EQ(append.request.error, ErrorCode::kNone) << append.request.message;
+    }
+    EXPECT_EQ((*log)->durable_offset(), 600);
+    EXPECT_GT((*log)->segment_count(), 3);
+    const ReadResult tail = (*log)->Read(599, 1, INT64_MAX, true);
+    last_log = tail.slice.file->path();
+    // Two processes cannot have it.
+    EXPECT_FALSE(DataDirectory::Open(disk, path, directory_options).ok());
+  }
+  FileRef file = *disk.Open(last_log, OpenMode::kReadWrite);
+  ASSERT_TRUE(file->WriteAll(*file->SizeBytes(), "torn", 4).ok());
+  auto directory = DataDirectory::Open(disk, path, directory_options);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  EXPECT_FALSE((*directory)->was_clean_stop());
+  auto manager = LogManager::Open(**directory, options);
+  ASSERT_TRUE(manager.ok()) << manager.status();
+  const LogRef log = (*manager)->Find(kFirst);
+  EXPECT_EQ(log->log_end_offset(), 600);
+  int64_t offset = 0;
+  while (offset < 600) {
+    const ReadResult read = log->Read(offset, 3000, INT64_MAX, true);
+    ASSERT_GT(read.next_offset, offset);
+    offset = read.next_offset;
+  }
+  ASSERT_TRUE((*manager)->Close(1).ok());
+  EXPECT_TRUE(*disk.Exists(path + "/.kafka_cleanshutdown"));
+  ASSERT_TRUE(disk.RemoveRecursively(path).ok());
+}
+
 }  // namespace
 }  // namespace gyre
