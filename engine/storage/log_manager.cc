@@ -74,6 +74,9 @@ absl::Status LogManager::OpenAll() {
     std::optional<TopicPartition> partition = TopicPartition::Parse(name);
     if (partition.has_value()) partitions.push_back(*std::move(partition));
   }
+  // A process that died while it created a partition may have left a name that
+  // is not durable; from now on records are acknowledged under it.
+  GYRE_RETURN_IF_ERROR(file_system.SyncDirectory(directory_.path()));
   const bool clean = directory_.was_clean_stop();
   OffsetMap recovery_points = TakeOrWarn(directory_.ReadRecoveryPoints());
   OffsetMap log_starts = TakeOrWarn(directory_.ReadLogStartOffsets());

@@ -118,6 +118,22 @@ TEST_F(LogManagerTest, AnEmptyCreatedPartitionSurvivesPowerLoss) {
   EXPECT_EQ(manager_->Find(kFirst)->topic_id(), kTopicId);
 }
 
+TEST_F(LogManagerTest, APartitionWhoseNameAKilledProcessLeftUnsyncedIsDurableOnceUsed) {
+  Start();
+  disk_.SetSyncDirectoryDisabled(true);  // killed before that
+  Create(kFirst);
+  Drop();
+  disk_.SetSyncDirectoryDisabled(false);
+  Start();
+  ASSERT_NE(manager_->Find(kFirst), nullptr);
+  Add(manager_->Find(kFirst), 3);
+  Drop();
+  disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  Start();
+  ASSERT_NE(manager_->Find(kFirst), nullptr);
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 6);
+}
+
 TEST_F(LogManagerTest, CreatingTwiceIsOneLogUnlessTheTopicIdDiffers) {
   Start();
   const LogRef log = Create(kFirst);
