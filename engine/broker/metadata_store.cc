@@ -45,10 +45,16 @@ absl::Status Refused() {
   return absl::UnavailableError("the metadata log is not writable; see earlier errors");
 }
 
+// Found by looking at topics that may not be durable yet.
+bool DependsOnTopics(ErrorCode error) {
+  return error == ErrorCode::kNone || error == ErrorCode::kTopicAlreadyExists ||
+         error == ErrorCode::kUnknownTopicOrPartition || error == ErrorCode::kUnknownTopicId;
+}
+
 template <typename Result>
 void FailAll(std::vector<Result>& results) {
   for (Result& result : results) {
-    if (result.error != ErrorCode::kNone) continue;
+    if (!DependsOnTopics(result.error)) continue;
     result.error = ErrorCode::kKafkaStorageError;
     result.message = "The metadata log is not writable.";
   }
@@ -211,7 +217,10 @@ void MetadataStore::CreateTopics(std::vector<NewTopic> topics, bool validate_onl
   {
     MutexLock lock(mutex_);
     TopicPlanner planner(*options_.config, options_.directory_id, *tentative_, *options_.random);
-    for (const NewTopic& topic : topics) results.push_back(planner.Create(topic));
+    for (const NewTopic& topic : topics) {
+      NewTopicResult& result = results.emplace_back(planner.Create(topic));
+      if (validate_only) result.id = Uuid::kZero;
+    }
     refused = failed_ || closed_;
     if (!refused && !validate_only && !planner.records().empty()) {
       Enqueue(std::move(planner.records()), false,
@@ -220,14 +229,25 @@ void MetadataStore::CreateTopics(std::vector<NewTopic> topics, bool validate_onl
                 done(std::move(results));
               });
       done = nullptr;
+    } else if (!refused && !batches_.empty()) {
+      return AnswerAfterQueued(std::move(results), std::move(done));
     }
   }
   if (!done) return AppendQueued();
   if (refused) FailAll(results);
-  if (validate_only) {
-    for (NewTopicResult& result : results) result.id = Uuid::kZero;
-  }
   done(std::move(results));
+}
+
+template <typename Result>
+void MetadataStore::AnswerAfterQueued(std::vector<Result> results,
+                                      absl::AnyInvocable<void(std::vector<Result>)> done) {
+  auto& last = batches_.back()->done;
+  last = [before = std::move(last), done = std::move(done),
+          results = std::move(results)](bool failed) mutable {
+    if (before) before(failed);
+    if (failed) FailAll(results);
+    done(std::move(results));
+  };
 }
 
 void MetadataStore::DeleteTopics(std::vector<TopicSelector> topics, DeleteTopicsDone done) {
@@ -246,6 +266,8 @@ void MetadataStore::DeleteTopics(std::vector<TopicSelector> topics, DeleteTopics
                 done(std::move(results));
               });
       done = nullptr;
+    } else if (!refused && !batches_.empty()) {
+      return AnswerAfterQueued(std::move(results), std::move(done));
     }
   }
   if (!done) return AppendQueued();

@@ -117,6 +117,13 @@ class MetadataStore : public MetadataController {
   // valid against tentative_. `done` may be null.
   void Enqueue(std::vector<std::string> records, bool is_control,
                absl::AnyInvocable<void(bool failed)> done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers when the batches there are now are durable: what was found may rest
+  // on one of them, and a topic that "exists already" must not be gone after a
+  // crash. Precondition: there is one.
+  template <typename Result>
+  void AnswerAfterQueued(std::vector<Result> results,
+                         absl::AnyInvocable<void(std::vector<Result>)> done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Appends what is queued unless another thread is doing it.
   void AppendQueued() ABSL_LOCKS_EXCLUDED(mutex_);
   static void OnAppended(AppendRequest* append);
