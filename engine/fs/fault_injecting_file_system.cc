@@ -461,6 +461,8 @@ absl::StatusOr<int64_t> FaultInjectingFileSystem::SizeBytes(const MemoryFile& fi
 
 void FaultInjectingFileSystem::LoseFileChanges(Node& node, PowerLossMode mode) {
   switch (mode) {
+    case PowerLossMode::kKeepEverything:
+      return;
     case PowerLossMode::kDropUnsynced:
       break;
     case PowerLossMode::kKeepPrefix: {
@@ -504,12 +506,14 @@ void FaultInjectingFileSystem::Lose(Node& node, PowerLossMode mode) {
     LoseFileChanges(node, mode);
     return;
   }
-  const size_t kept = mode == PowerLossMode::kDropUnsynced
-                          ? 0
-                          : random_.Below(node.unsynced_entries.size() + 1);
-  for (size_t i = 0; i < kept; ++i) Node::Apply(&node.durable_entries, node.unsynced_entries[i]);
-  node.unsynced_entries.clear();
-  node.entries = node.durable_entries;
+  if (mode != PowerLossMode::kKeepEverything) {
+    const size_t kept = mode == PowerLossMode::kDropUnsynced
+                            ? 0
+                            : random_.Below(node.unsynced_entries.size() + 1);
+    for (size_t i = 0; i < kept; ++i) Node::Apply(&node.durable_entries, node.unsynced_entries[i]);
+    node.unsynced_entries.clear();
+    node.entries = node.durable_entries;
+  }
   for (const auto& [name, child] : node.entries) Lose(*child, mode);
 }
 

@@ -25,6 +25,9 @@
 namespace gyre {
 
 enum class PowerLossMode {
+  // The process died, not the machine: what was written is still there, and
+  // still unsynced.
+  kKeepEverything,
   // Exactly what was synced is left.
   kDropUnsynced,
   // The device wrote unsynced changes in their order and stopped somewhere,

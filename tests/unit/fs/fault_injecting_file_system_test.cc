@@ -53,6 +53,20 @@ TEST_F(FaultInjectingFileSystemTest, UnsyncedBytesAreLostWithThePower) {
   EXPECT_EQ(Read("/f"), "durable");
 }
 
+TEST_F(FaultInjectingFileSystemTest, WhenOnlyTheProcessDiesUnsyncedBytesStayAndStayUnsynced) {
+  const FileRef file = DurableFile("/f", "durable");
+  Write(file, 7, " and not");
+  MustOpen("/g", OpenMode::kCreateNew);
+  disk_.PowerLoss(PowerLossMode::kKeepEverything);
+  char byte;
+  EXPECT_EQ(file->ReadAt(0, &byte, 1), IoResult::Error(ESTALE));
+  EXPECT_EQ(Read("/f"), "durable and not");
+  EXPECT_TRUE(*disk_.Exists("/g"));
+  disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  EXPECT_EQ(Read("/f"), "durable");
+  EXPECT_FALSE(*disk_.Exists("/g"));
+}
+
 TEST_F(FaultInjectingFileSystemTest, AnUnsyncedTruncateIsUndone) {
   const FileRef file = DurableFile("/f", "durable");
   ASSERT_TRUE(file->Truncate(2).ok());
