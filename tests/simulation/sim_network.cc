@@ -85,12 +85,14 @@ void SimNetwork::ResetOne() {
   Sweep();
 }
 
-void SimNetwork::DropEverything() {
+void SimNetwork::DropServer() {
   for (const SocketPtr& socket : connections_) {
     if (socket->peer != nullptr) Reset(*socket);
-    socket->closed = true;
+    socket->closed = socket->closed || socket->of_server;
   }
-  sockets_.clear();
+  for (auto it = sockets_.begin(); it != sockets_.end();) {
+    it = it->second->of_server ? sockets_.erase(it) : std::next(it);
+  }
   pipes_.clear();
   Sweep();
 }
@@ -118,6 +120,7 @@ void SimNetwork::Sweep() {
 int SimNetwork::Listen(uint16_t port) {
   auto socket = std::make_shared<Socket>();
   socket->listening = true;
+  socket->of_server = true;
   socket->port = port;
   return AllocateFd(std::move(socket));
 }
@@ -129,6 +132,7 @@ int SimNetwork::Connect(uint16_t port) {
     auto server = std::make_shared<Socket>();
     client->port = next_client_port_++;
     server->port = port;
+    server->of_server = true;
     client->peer = server;
     server->peer = client;
     listener->backlog.push_back(server);

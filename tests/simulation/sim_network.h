@@ -43,9 +43,9 @@ class SimNetwork {
   bool RunOnce();
   // Resets one connection, both ends, if there is any.
   void ResetOne();
-  // Every connection is reset and every descriptor of it closed, as when a
-  // machine loses power; listeners close.
-  void DropEverything();
+  // The machine that listens is gone: every connection is reset, accepted
+  // sockets, listeners and pipes are closed. Clients keep their descriptors.
+  void DropServer();
 
   // --- calls on sockets, non-blocking, for either end ---------------------------------
   int Listen(uint16_t port);
@@ -78,6 +78,7 @@ class SimNetwork {
  private:
   struct Socket {
     bool listening = false;
+    bool of_server = false;
     uint16_t port = 0;
     std::deque<std::shared_ptr<Socket>> backlog;  // a listener's
 

@@ -110,6 +110,16 @@ TEST_F(SimNetworkTest, DescriptorsAreReusedLowestFirst) {
   EXPECT_EQ(again, client_);
 }
 
+TEST_F(SimNetworkTest, WithTheServerGoneClientsFindOutAndCannotComeBack) {
+  network_.DropServer();
+  EXPECT_FALSE(network_.IsOpen(server_));
+  char byte;
+  EXPECT_EQ(network_.Receive(client_, &byte, 1), IoResult::Error(ECONNRESET));
+  EXPECT_EQ(network_.Connect(9092), -ECONNREFUSED);
+  network_.Close(client_);
+  EXPECT_EQ(network_.open_sockets(), 0u);
+}
+
 TEST_F(SimNetworkTest, ClosedConnectionsLeaveNothingBehind) {
   network_.Close(client_);
   network_.Close(server_);

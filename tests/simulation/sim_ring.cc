@@ -173,6 +173,7 @@ void SimRing::Shutdown(int socket_fd, bool write_side_only) {
 }
 
 void SimRing::Close(int fd) {
+  if (!network_.IsOpen(fd)) return;  // went with the machine
   for (const Operation& operation : operations_) {
     CHECK(operation.fd != fd || operation.kind == Kind::kNotification)
         << "descriptor closed under an operation of kind "

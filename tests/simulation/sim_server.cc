@@ -70,14 +70,17 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
   listener_.frame_decoder = &frame_decoder_;
 }
 
-SimServer::~SimServer() {
-  if (acceptor_ == nullptr) return;
+SimServer::~SimServer() { Halt(); }
+
+void SimServer::Halt() {
+  if (!std::exchange(running_, false)) return;
   acceptor_->OnThreadStop();
   for (const auto& processor : processors_) processor->OnThreadStop();
   network_.Close(listen_fd_);
 }
 
 void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
+  running_ = true;
   const auto make_ring = [this] {
     return std::make_unique<SimRing>(random_.Next(), options_.ring, network_);
   };

@@ -57,6 +57,8 @@ class SimServer {
   // requests are answered. done() tells when all are gone.
   void BeginStop(bool drain);
   bool stopped() const;
+  // The bodies end where they are, as when the machine goes down.
+  void Halt();
   // What is still held when nothing should be: bytes, buffers, connections.
   // Empty when all is given back.
   std::string Leaks() const;
@@ -79,6 +81,7 @@ class SimServer {
   std::vector<std::unique_ptr<Processor>> processors_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<HandlerWorker>> workers_;
+  bool running_ = false;
 };
 
 }  // namespace gyre::sim
