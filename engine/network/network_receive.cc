@@ -38,6 +38,21 @@ void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
   pending_.push_back(Pending{std::move(bytes), 0});
 }
 
+bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
+  if (!has_unseen()) return false;
+  if (assembling_) return total_bytes_ == 0 || assembled_bytes_ + pending_bytes_ >= total_bytes_;
+  const FrameDecoder::Verdict verdict = decoder.Inspect(front().bytes.view(), 0);
+  switch (verdict.kind) {
+    case FrameDecoder::Kind::kNeedMore:
+      return front().bytes.size_bytes() < pending_bytes_;
+    case FrameDecoder::Kind::kFrame:
+      return verdict.skip_bytes + verdict.payload_bytes <= pending_bytes_;
+    case FrameDecoder::Kind::kInvalid:
+      return false;
+  }
+  return true;
+}
+
 void NetworkReceive::DropFront(uint32_t bytes) {
   pending_bytes_ -= bytes;
   Pending& pending = front();

@@ -70,13 +70,22 @@ class NetworkReceive {
 
   // Bytes appended and not yet looked at (a partial frame's are not counted).
   int64_t unparsed_bytes() const { return pending_bytes_; }
+  // There is something for Next() to look at.
+  bool has_unseen() const {
+    return pending_bytes_ > 0 || (assembling_ && total_bytes_ > 0 && !in_large_frame() &&
+                                  assembled_bytes_ == total_bytes_);
+  }
+  // False: what came cannot hold a whole frame.
+  bool MayHoldFrame(const FrameDecoder& decoder) const;
   // Between a frame's first byte and its last.
   bool mid_frame() const { return assembling_ || pending_bytes_ > 0; }
 
   // A large frame is under way and nothing is pending: receive into direct_target.
-  bool wants_direct() const { return assembling_ && large_ && pending_bytes_ == 0; }
-  // A large frame is under way.
-  bool in_large_frame() const { return assembling_ && large_; }
+  bool wants_direct() const { return in_large_frame() && pending_bytes_ == 0; }
+  // A large frame is under way and not whole yet.
+  bool in_large_frame() const {
+    return assembling_ && large_ && assembled_bytes_ < total_bytes_;
+  }
   Target direct_target(size_t max_bytes) const;
   // `bytes` were received there; they were charged before by `TryChargeDirect`.
   void OnDirectBytes(uint32_t bytes);
@@ -96,6 +105,7 @@ class NetworkReceive {
   };
 
   Pending& front() { return pending_[first_]; }
+  const Pending& front() const { return pending_[first_]; }
   void DropFront(uint32_t bytes);
   void PushFront(Buffer bytes);
   Status StartAssembly(int64_t total_bytes, uint32_t skip_bytes, ReceiveMemory& memory);

@@ -150,7 +150,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   next_deadline_ns_ = idle_wheel_.NextExpiryNs();
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (options_.reap_every_turn) return worked;
-  return !turns_.empty() || reaped == kMaxCompletions || !MailboxesEmpty();
+  return !turns_.empty() || !MailboxesEmpty();
 }
 
 int64_t Processor::NextDeadlineNs() const {
@@ -429,7 +429,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
     case EINTR:
       return;  // armed again when the connection wants it
     default:
-      connection.OnPeerLost();
+      OnPeerLost(slot);
       return;
   }
 }
@@ -492,7 +492,7 @@ void Processor::OnReceiveDirect(Slot& slot, const Completion& completion) {
   if (result.ok()) {
     connection.OnPeerFinished();
   } else if (result.error() != EAGAIN && result.error() != EINTR && !result.cancelled()) {
-    connection.OnPeerLost();
+    OnPeerLost(slot);
   }
 }
 
@@ -503,8 +503,14 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
   slot.connection.OnHangupWatchRetired(useful);
   if (slot.connection.shutdown_done()) return;
   if (completion.result.ok() && (completion.result.bytes() & (POLLERR | POLLHUP)) != 0) {
-    slot.connection.OnPeerLost();
+    OnPeerLost(slot);
   }
+}
+
+void Processor::OnPeerLost(Slot& slot) {
+  slot.connection.OnPeerLost();
+  // Only whole frames that came keep the socket until they are started.
+  if (!slot.receive.MayHoldFrame(*slot.decoder)) slot.connection.OnInputExhausted();
 }
 
 void Processor::RearmStarved() {
@@ -547,11 +553,9 @@ void Processor::DispatchFrames(Slot& slot) {
       metrics_.frames_received.Increment();
       continue;
     }
-    if (status == NetworkReceive::Status::kNeedMore) {
-      slot.connection.OnInputExhausted();
-    } else if (status == NetworkReceive::Status::kNoMemory) {
+    if (status == NetworkReceive::Status::kNoMemory) {
       WaitForMemory(slot, memory.refused_bytes);
-    } else {
+    } else if (status == NetworkReceive::Status::kInvalid) {
       metrics_.frames_invalid.Increment();
       LogClose(slot, reason);
       slot.connection.CloseAfterFlush();
@@ -561,6 +565,7 @@ void Processor::DispatchFrames(Slot& slot) {
   }
   SpendGranted(slot);
   ReportInput(slot, false);
+  if (!slot.receive.has_unseen()) slot.connection.OnInputExhausted();
   if (count > 0) {
     first->run.first = first;
     first->run.sink = this;

@@ -139,6 +139,7 @@ class Processor final : public ThreadBody,
   void OnReceiveDirect(Slot& slot, const uring::Completion& completion)
       GYRE_REQUIRES_OWNER(owner_);
   void OnReadable(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
+  void OnPeerLost(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnNewConnection(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
   void OnResponse(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);

@@ -106,6 +106,9 @@ class LogFixture {
     EXPECT_TRUE(disk.SyncDirectory("/").ok());
   }
 
+  // An operation holds its log until it is done.
+  ~LogFixture() { file_io.RunAll(); }
+
   void Create() {
     auto created = PartitionLog::Create(kPath, kPartition, Uuid{1, 2}, options);
     ASSERT_TRUE(created.ok()) << created.status();

@@ -1,0 +1,129 @@
+// A server in this process and blocking clients on loopback, for tests of
+// engine/network over real rings.
+#ifndef GYRE_TESTS_INTEGRATION_NETWORK_HARNESS_H_
+#define GYRE_TESTS_INTEGRATION_NETWORK_HARNESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/unique_fd.h"
+#include "engine/concurrent/mutex.h"
+#include "engine/fs/file.h"
+#include "engine/metrics/metric_registry.h"
+#include "engine/network/request_handler.h"
+#include "engine/network/socket_server.h"
+
+namespace gyre::testing {
+
+// `size` bytes that differ at every place and between seeds.
+std::string Pattern(size_t size, uint64_t seed);
+// `payload` behind its int32 length.
+std::string Framed(absl::string_view payload);
+
+class Client {
+ public:
+  // CHECKs that it connects. `receive_buffer_bytes` > 0: a small window.
+  explicit Client(uint16_t port, int receive_buffer_bytes = 0);
+
+  void Send(absl::string_view bytes);
+  void SendFrame(absl::string_view payload) { Send(Framed(payload)); }
+  // From a thread of its own, so that the caller can read meanwhile.
+  void SendInBackground(std::string bytes);
+  // Exactly `size` bytes; fewer when the peer closed, reset, or 20 s went by.
+  std::string Read(size_t size);
+  // The payload of the next frame; "<closed>" when there is none.
+  std::string ReadFrame();
+  // True: the next thing is the connection's end.
+  bool AtEnd();
+  // True: bytes or the end can be read within `timeout_ms`.
+  bool Readable(int timeout_ms);
+  void FinishSending();
+  void Close();
+  // Closes with a reset.
+  void Reset();
+  uint16_t local_port() const;
+  int fd() const { return fd_.get(); }
+
+  Client(Client&& other) noexcept;
+  ~Client();
+
+ private:
+  UniqueFd fd_;
+  std::unique_ptr<class BackgroundSend> background_;
+};
+
+// A handler made of a function.
+class TestHandler final : public RequestHandler {
+ public:
+  explicit TestHandler(std::function<void(Request*)> start) : start_(std::move(start)) {}
+  void Start(Request* request) override { start_(request); }
+  bool RunsInline(const Request&) const override { return runs_inline; }
+  bool runs_inline = true;
+
+ private:
+  const std::function<void(Request*)> start_;
+};
+
+void ReplyFramed(Request* request, absl::string_view payload);
+inline void Echo(Request* request) { ReplyFramed(request, std::string(request->frame())); }
+
+// Requests that a test keeps and answers later.
+class Held {
+ public:
+  void Add(Request* request);
+  // Waits until `count` are held (20 s).
+  bool Await(size_t count);
+  std::vector<Request*> TakeAll();
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Request*> requests_ ABSL_GUARDED_BY(mutex_);
+};
+
+class TestServer {
+ public:
+  // `disabled`: features of io_uring to do without, or "all".
+  TestServer(const std::string& disabled, std::function<void(Request*)> start,
+             const std::function<void(SocketServerOptions&)>& change = {});
+
+  uint16_t port() const { return server_->bound_endpoints()[0].port; }
+  SocketServer& server() { return *server_; }
+  TestHandler& handler() { return handler_; }
+  int64_t Metric(absl::string_view name) const;
+  // Waits until `metric` is at least `least` (20 s).
+  bool AwaitMetric(absl::string_view name, int64_t least) const;
+  bool AwaitConnections(int64_t count) const;
+
+ private:
+  MetricRegistry metrics_;
+  TestHandler handler_;
+  std::unique_ptr<SocketServer> server_;
+};
+
+// A file that goes away with the object.
+class TempFile {
+ public:
+  explicit TempFile(absl::string_view content);
+  ~TempFile();
+  const FileRef& file() const { return file_; }
+  // Drops its pages from the page cache; false when they stayed.
+  bool MakeCold();
+
+ private:
+  std::string path_;
+  FileRef file_;
+  int64_t size_bytes_;
+};
+
+// Calls `done` every millisecond until it is true; false after 20 s.
+bool AwaitTrue(const std::function<bool()>& done);
+
+}  // namespace gyre::testing
+
+#endif  // GYRE_TESTS_INTEGRATION_NETWORK_HARNESS_H_

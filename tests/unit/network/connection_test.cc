@@ -1,0 +1,301 @@
+#include "engine/network/connection.h"
+
+#include "gtest/gtest.h"
+
+namespace gyre {
+namespace {
+
+using Step = ConnectionStep;
+using Receiving = Connection::Receiving;
+
+class ConnectionTest : public ::testing::Test {
+ protected:
+  void Arm() {
+    ASSERT_EQ(connection_.Decide(), Step::kReceive);
+    connection_.OnReceiveArmed(Receiving::kProvided);
+    connection_.OnOperationSubmitted();
+  }
+  void Bytes(int64_t unparsed) { connection_.OnInput(unparsed, false, false, unparsed > 0, true); }
+  void Retire() {
+    connection_.OnReceiveRetired();
+    connection_.OnOperationRetired();
+  }
+  // One request is taken and nothing is left.
+  void Dispatch(bool more = false) {
+    ASSERT_EQ(connection_.Decide(), Step::kDispatch);
+    if (!more) connection_.OnInputExhausted();
+    connection_.OnInput(more ? 100 : 0, false, false, more, false);
+    connection_.OnRunDispatched(1, false);
+  }
+  void Send() {
+    ASSERT_EQ(connection_.Decide(), Step::kSend);
+    connection_.OnSendBusy();
+    connection_.OnOperationSubmitted();
+  }
+  void Sent() {
+    connection_.OnOperationRetired();
+    connection_.OnSendIdle();
+    connection_.OnResponseSent();
+  }
+  void Close() {
+    ASSERT_EQ(connection_.Decide(), Step::kShutdown);
+    connection_.OnShutdownDone();
+    while (connection_.operations() > 0) {
+      EXPECT_EQ(connection_.Decide(), Step::kNone);
+      connection_.OnOperationRetired();
+    }
+    ASSERT_EQ(connection_.Decide(), Step::kClose);
+    connection_.OnClosed();
+  }
+
+  Connection::Limits limits_{1000, 1, true};
+  Connection connection_{limits_};
+};
+
+TEST_F(ConnectionTest, AnEchoFromArmToFree) {
+  Arm();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Bytes(100);
+  Dispatch();
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndResponsePending);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  Send();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Sent();
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnPeerFinished();
+  Retire();
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, TheSecondRequestWaitsForTheFirstResponse) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+}
+
+TEST_F(ConnectionTest, AMutedConnectionReceivesUpToTheBoundThenStopsAndWatches) {
+  Arm();
+  Bytes(100);
+  Dispatch();
+  Bytes(1000);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Bytes(1001);
+  ASSERT_EQ(connection_.Decide(), Step::kCancelReceive);
+  connection_.OnCancelSent();
+  // Late completions still come, and are kept.
+  Bytes(5000);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kWatchHangup);
+  connection_.OnHangupWatchArmed();
+  connection_.OnOperationSubmitted();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  // Unmuted, parsed: it receives again.
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Dispatch();
+  Arm();
+}
+
+TEST_F(ConnectionTest, AHalfClosedPeerStillGetsItsAnswersInOrder) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  connection_.OnPeerFinished();
+  Retire();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  // A whole frame that came before the FIN is served too.
+  Dispatch();
+  connection_.OnResponsesReady(1);
+  Send();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Sent();
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, APartialFrameBeforeFinIsDropped) {
+  Arm();
+  Bytes(10);
+  ASSERT_EQ(connection_.Decide(), Step::kDispatch);
+  connection_.OnInputExhausted();
+  connection_.OnPeerFinished();
+  Retire();
+  Close();
+}
+
+TEST_F(ConnectionTest, AfterAResetWholeFramesAreStartedAndAnswersDropped) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  connection_.OnPeerLost();
+  Retire();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  ASSERT_EQ(connection_.Decide(), Step::kDropResponses);
+  connection_.OnResponseSent();
+  Dispatch();
+  // Nothing is left to start: the socket closes, the slot waits for the handler.
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  ASSERT_EQ(connection_.Decide(), Step::kDropResponses);
+  connection_.OnResponseSent();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, ABadFrameClosesAfterWhatIsInFlight) {
+  Arm();
+  Bytes(200);
+  Dispatch();
+  connection_.CloseAfterFlush();
+  EXPECT_EQ(connection_.Decide(), Step::kCancelReceive);
+  connection_.OnCancelSent();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Close();
+}
+
+TEST_F(ConnectionTest, AnAbortShutsDownAtOnceAndFreesAfterTheHandlers) {
+  Arm();
+  Bytes(100);
+  Dispatch();
+  connection_.Abort();
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  EXPECT_EQ(connection_.Decide(), Step::kDropResponses);
+  connection_.OnResponseSent();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, DrainClosesAnIdleConnectionAtOnce) {
+  Arm();
+  connection_.BeginDrain();
+  Close();
+}
+
+TEST_F(ConnectionTest, DrainLetsAFrameThatWasBegunComeIn) {
+  Arm();
+  Bytes(10);
+  connection_.OnInputExhausted();
+  connection_.BeginDrain();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Bytes(100);
+  Dispatch();
+  // At the boundary no more is read.
+  ASSERT_EQ(connection_.Decide(), Step::kCancelReceive);
+  connection_.OnCancelSent();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Close();
+}
+
+TEST_F(ConnectionTest, StarvedOrWithoutMemoryItDoesNotReceive) {
+  connection_.SetStarved(true);
+  ASSERT_EQ(connection_.Decide(), Step::kWatchHangup);
+  connection_.OnHangupWatchArmed();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.SetStarved(false);
+  connection_.SetWaitingForMemory(true);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.SetWaitingForMemory(false);
+  Arm();
+}
+
+TEST_F(ConnectionTest, AParkedRunHoldsBackTheNextAndKeepsTheConnection) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  connection_.SetParked(true);
+  connection_.OnPeerFinished();
+  Retire();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  EXPECT_FALSE(connection_.idle());
+  connection_.SetParked(false);
+  connection_.OnResponsesReady(1);
+  Send();
+}
+
+TEST_F(ConnectionTest, ALargeFrameStopsTheMultishotAndGoesOnDirectly) {
+  Arm();
+  Bytes(100);
+  ASSERT_EQ(connection_.Decide(), Step::kDispatch);
+  connection_.OnInputExhausted();
+  connection_.OnInput(0, true, true, true, false);
+  ASSERT_EQ(connection_.Decide(), Step::kCancelReceive);
+  connection_.OnCancelSent();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kReceiveDirect);
+  connection_.OnReceiveArmed(Receiving::kDirect);
+  connection_.OnOperationSubmitted();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Retire();
+  Bytes(0);
+  Dispatch();
+  Arm();
+}
+
+TEST_F(ConnectionTest, SeveralInFlightMuteAtTheLimitOnly) {
+  limits_.max_in_flight = 3;
+  Arm();
+  Bytes(500);
+  ASSERT_EQ(connection_.Decide(), Step::kDispatch);
+  EXPECT_EQ(connection_.run_room(), 3);
+  connection_.OnRunDispatched(2, true);
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+  // One run at a time.
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnRunStarted();
+  EXPECT_EQ(connection_.run_room(), 1);
+  connection_.OnRunDispatched(1, true);
+  connection_.OnRunStarted();
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndResponsePending);
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(2);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+  EXPECT_EQ(connection_.run_room(), 1);
+}
+
+TEST_F(ConnectionTest, AThrottledConnectionIsUnmutedAtTheLaterOfTheTwo) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+  EXPECT_FALSE(connection_.OnThrottleEnded());
+}
+
+TEST_F(ConnectionTest, AHangupWatchThatToldAllIsNotArmedAgain) {
+  connection_.SetStarved(true);
+  connection_.OnHangupWatchArmed();
+  connection_.OnHangupWatchRetired(/*again=*/false);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+}
+
+}  // namespace
+}  // namespace gyre
