@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/sendfile.h>
 
 #include <cstddef>
@@ -61,5 +62,6 @@ bool Serve(int client, int file) {
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
+  signal(SIGPIPE, SIG_IGN);  // sendfile has no MSG_NOSIGNAL.
   gyre::bench::Run();
 }
