@@ -157,6 +157,10 @@ void MetadataStore::Fail(absl::string_view why) {
 
 void MetadataStore::RequestApply() {
   if (!apply_posted_.exchange(true, std::memory_order_acq_rel)) options_.lane->Post(&apply_);
+  WakeWriters();
+}
+
+void MetadataStore::WakeWriters() {
   MutexLock lock(wakeup_mutex_);
   ++wakeup_count_;
   wakeup_.NotifyAll();
@@ -281,8 +285,10 @@ absl::Status MetadataStore::Write(std::vector<std::string> records, bool is_cont
   {
     MutexLock lock(mutex_);
     if (failed_ || closed_) return Refused();
-    Enqueue(std::move(records), is_control, [outcome](bool failed) {
+    Enqueue(std::move(records), is_control, [this, outcome](bool failed) {
       outcome->store(failed ? Outcome::kFailed : Outcome::kDurable, std::memory_order_release);
+      // A handler may be the one who applies: our own look then finds nothing to do.
+      WakeWriters();
     });
   }
   AppendQueued();

@@ -128,6 +128,7 @@ class MetadataStore : public MetadataController {
   void AppendQueued() ABSL_LOCKS_EXCLUDED(mutex_);
   static void OnAppended(AppendRequest* append);
   void RequestApply() ABSL_LOCKS_EXCLUDED(wakeup_mutex_);
+  void WakeWriters() ABSL_LOCKS_EXCLUDED(wakeup_mutex_);
   static void RunApply(Continuation* continuation);
   void ApplySettled() ABSL_LOCKS_EXCLUDED(mutex_);
   // The oldest batch if it is durable or has failed; else null.

@@ -204,6 +204,23 @@ def kill_under_load(runner, binary, directory, flags, rounds, seconds, seed):
         runner.run("crash/a_clean_end_after_the_kills_keeps_all", ends_cleanly)
 
 
+def starts_again_after_every_kill(binary, directory, flags):
+    """What runs at a start beside each other (recovery, registration, handlers) must never wait for itself."""
+    with Gyred(binary, directory, flags) as server:
+        with wire.Connection(server.port) as connection:
+            check_equal(connection.create_topic("again", 4), 0, "CreateTopics")
+        slowest = 0
+        for number in range(40):
+            server.kill()
+            start = time.monotonic()
+            server.start()
+            slowest = max(slowest, time.monotonic() - start)
+            if number % 10 == 9:
+                with wire.Connection(server.port) as connection:
+                    check_equal(connection.produce("again", 0, wire.batch([(None, b"x")]))[0], 0, "produce")
+        return "40 starts, the slowest %.2f s" % slowest
+
+
 # ---- damage with the process stopped --------------------------------------------------------
 
 
@@ -341,6 +358,8 @@ def main():
                             options.seconds, options.seed)
         except AssertionError as error:
             runner.run("crash/kill_under_load", lambda: (_ for _ in ()).throw(error))
+        runner.run("crash/starts_again_after_every_kill", starts_again_after_every_kill, options.gyred,
+                   os.path.join(scratch, "again"), flags)
         for name, damage, lost, clean in DAMAGES:
             runner.run("crash/" + name, Damage(options.gyred, scratch, name, flags).run, damage, lost, clean)
         return runner.finish()
