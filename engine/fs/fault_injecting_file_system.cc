@@ -168,8 +168,7 @@ FaultInjectingFileSystem::NodePtr FaultInjectingFileSystem::Find(const std::stri
   return node;
 }
 
-FaultInjectingFileSystem::Place FaultInjectingFileSystem::FindPlace(
-    const std::string& path) const {
+FaultInjectingFileSystem::Place FaultInjectingFileSystem::FindPlace(const std::string& path) const {
   std::vector<std::string> names = Names(path);
   Place place;
   // The root has no place; ".." has none here.
@@ -305,8 +304,7 @@ int FaultInjectingFileSystem::RenameNode(const std::string& from, const std::str
 absl::Status FaultInjectingFileSystem::Rename(const std::string& from, const std::string& to) {
   MutexLock lock(mutex_);
   const int error = RenameNode(from, to);
-  return error == 0 ? absl::OkStatus()
-                    : FileError("rename", absl::StrCat(from, " to ", to), error);
+  return error == 0 ? absl::OkStatus() : FileError("rename", absl::StrCat(from, " to ", to), error);
 }
 
 absl::Status FaultInjectingFileSystem::Remove(const std::string& path) {
@@ -507,9 +505,8 @@ void FaultInjectingFileSystem::Lose(Node& node, PowerLossMode mode) {
     return;
   }
   if (mode != PowerLossMode::kKeepEverything) {
-    const size_t kept = mode == PowerLossMode::kDropUnsynced
-                            ? 0
-                            : random_.Below(node.unsynced_entries.size() + 1);
+    const size_t kept =
+        mode == PowerLossMode::kDropUnsynced ? 0 : random_.Below(node.unsynced_entries.size() + 1);
     for (size_t i = 0; i < kept; ++i) Node::Apply(&node.durable_entries, node.unsynced_entries[i]);
     node.unsynced_entries.clear();
     node.entries = node.durable_entries;

@@ -24,10 +24,10 @@ struct FileOperation : MpscNode {
 
   Kind kind = Kind::kSync;
   FileRef file;
-  int64_t position = 0;        // kRead, kWrite
+  int64_t position = 0;          // kRead, kWrite
   const iovec* parts = nullptr;  // kRead, kWrite
   int part_count = 0;
-  IoResult result;             // bytes, or the error; short results happen
+  IoResult result;  // bytes, or the error; short results happen
   void (*on_done)(FileOperation* operation) = nullptr;
   void* context = nullptr;
 };

@@ -20,10 +20,10 @@
 namespace gyre {
 
 enum class OpenMode {
-  kRead,         // must exist
-  kReadWrite,    // must exist
-  kCreate,       // read-write; created if missing, kept if there
-  kCreateNew,    // read-write; ALREADY_EXISTS if there
+  kRead,       // must exist
+  kReadWrite,  // must exist
+  kCreate,     // read-write; created if missing, kept if there
+  kCreateNew,  // read-write; ALREADY_EXISTS if there
 };
 
 // Held while the data directory is in use; releasing it unlocks.

@@ -302,19 +302,15 @@ uint32_t SetupFlags(FeatureSet available) {
   return flags;
 }
 
-absl::string_view FeatureName(Feature feature) {
-  return kFeatures[static_cast<int>(feature)].name;
-}
+absl::string_view FeatureName(Feature feature) { return kFeatures[static_cast<int>(feature)].name; }
 
 std::string Features::Describe() const {
   std::string line =
       absl::StrCat("io_uring on kernel ", kernel_release, ": ", Rung(available), "; has ",
                    Names([this](Feature feature) { return available.Has(feature); }));
-  const std::string missing = Names([this](Feature feature) {
-    return !available.Has(feature) && !hidden.Has(feature);
-  });
-  const std::string hidden_names =
-      Names([this](Feature feature) { return hidden.Has(feature); });
+  const std::string missing =
+      Names([this](Feature feature) { return !available.Has(feature) && !hidden.Has(feature); });
+  const std::string hidden_names = Names([this](Feature feature) { return hidden.Has(feature); });
   if (available.empty()) absl::StrAppend(&line, "nothing optional");
   if (!missing.empty()) absl::StrAppend(&line, "; lacks ", missing);
   if (!hidden_names.empty()) absl::StrAppend(&line, "; hidden ", hidden_names);
@@ -333,9 +329,9 @@ absl::StatusOr<FeatureSet> ParseDisabled(absl::string_view list) {
       known = true;
     }
     if (!known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown io_uring feature \"", name, "\"; valid are all,",
-                       Names([](Feature) { return true; })));
+      return absl::InvalidArgumentError(absl::StrCat("unknown io_uring feature \"", name,
+                                                     "\"; valid are all,",
+                                                     Names([](Feature) { return true; })));
     }
   }
   return disabled;
@@ -363,9 +359,9 @@ absl::StatusOr<Features> ProbeFeatures(FeatureSet hidden) {
   {
     LoopbackPair pair;
     if (!pair.Open()) {
-      return absl::InternalError(absl::StrCat(
-          "io_uring preflight: no TCP connection over 127.0.0.1 (", std::strerror(errno),
-          "): the loopback interface must be up"));
+      return absl::InternalError(
+          absl::StrCat("io_uring preflight: no TCP connection over 127.0.0.1 (",
+                       std::strerror(errno), "): the loopback interface must be up"));
     }
   }
   if (!AcceptsMultishot(flags) || !ReceivesProvided(flags, /*multishot=*/false)) {

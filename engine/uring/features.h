@@ -21,15 +21,15 @@ namespace gyre::uring {
 // The optional ones. Multishot accept, provided-buffer rings and the 5.19
 // setup flags are required.
 enum class Feature : uint8_t {
-  kSingleIssuer,       // 6.0
-  kDeferTaskrun,       // 6.1, needs single_issuer
-  kMultishotRecv,      // 6.0
-  kSendZeroCopy,       // 6.0
+  kSingleIssuer,        // 6.0
+  kDeferTaskrun,        // 6.1, needs single_issuer
+  kMultishotRecv,       // 6.0
+  kSendZeroCopy,        // 6.0
   kSendZeroCopyReport,  // 6.2, needs send_zc
   kRegisteredBuffers,
-  kMsgRingWake,        // 6.13; else an eventfd
-  kMinWait,            // 6.12
-  kCachestat,          // 6.5; else mincore
+  kMsgRingWake,  // 6.13; else an eventfd
+  kMinWait,      // 6.12
+  kCachestat,    // 6.5; else mincore
 };
 inline constexpr int kFeatureCount = 9;
 

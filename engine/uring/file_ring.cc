@@ -16,9 +16,7 @@ FileRing::FileRing(std::unique_ptr<Ring> ring, size_t max_in_flight)
   }
 }
 
-FileRing::~FileRing() {
-  DCHECK_EQ(in_flight(), 0u) << "a file operation outlives its ring";
-}
+FileRing::~FileRing() { DCHECK_EQ(in_flight(), 0u) << "a file operation outlives its ring"; }
 
 void FileRing::Submit(FileOperation* operation) {
   queue_.Push(operation);
@@ -47,8 +45,7 @@ bool FileRing::RunOnce(int64_t now_ns) {
 }
 
 void FileRing::Wait(int64_t now_ns, int64_t deadline_ns) {
-  const int64_t wait_ns =
-      deadline_ns == kNever ? -1 : std::max<int64_t>(deadline_ns - now_ns, 0);
+  const int64_t wait_ns = deadline_ns == kNever ? -1 : std::max<int64_t>(deadline_ns - now_ns, 0);
   parked_.store(true, std::memory_order_seq_cst);
   // With every slot taken the queue cannot move, and a completion ends the wait.
   const bool may_sleep = queue_.Empty() || free_slots_.empty();

@@ -98,8 +98,8 @@ class Ring {
   virtual void SyncFile(Token token, const File& file) = 0;
 
   // --- inline, non-blocking --------------------------------------------------
-  virtual IoResult SendFileNow(int socket_fd, const File& file, int64_t position,
-                               size_t size_bytes, bool more_follows) = 0;
+  virtual IoResult SendFileNow(int socket_fd, const File& file, int64_t position, size_t size_bytes,
+                               bool more_follows) = 0;
   virtual IoResult SplicePipeToSocketNow(const PipeFds& pipe, int socket_fd, size_t size_bytes,
                                          bool more_follows) = 0;
   virtual absl::StatusOr<PipeFds> OpenPipe(size_t capacity_bytes) = 0;
@@ -112,8 +112,7 @@ class Ring {
   virtual IoResult SetSocketOption(int socket_fd, int level, int option, const void* value,
                                    socklen_t value_size) = 0;
   // The peer's address; `*address_size` in and out as getpeername(2).
-  virtual IoResult PeerName(int socket_fd, sockaddr_storage* address,
-                            socklen_t* address_size) = 0;
+  virtual IoResult PeerName(int socket_fd, sockaddr_storage* address, socklen_t* address_size) = 0;
 
   // --- provided buffers ------------------------------------------------------
   // `count` (a power of two) buffers of `size_bytes` each at base + id * size;

@@ -104,8 +104,8 @@ absl::Status RegisterBuffersError(int error, uint64_t size_bytes,
         " bytes; raise it (ulimit -l, systemd LimitMEMLOCK=, docker --ulimit memlock=) or grant "
         "CAP_IPC_LOCK"));
   }
-  return absl::InternalError(absl::StrCat("registered buffers refused (", size_bytes,
-                                          " bytes): ", std::strerror(error)));
+  return absl::InternalError(
+      absl::StrCat("registered buffers refused (", size_bytes, " bytes): ", std::strerror(error)));
 }
 
 }  // namespace gyre::uring

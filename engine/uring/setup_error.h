@@ -13,8 +13,8 @@ namespace gyre::uring {
 
 // What decides between the causes of one errno.
 struct SetupEnvironment {
-  std::string kernel_release;     // uname -r
-  int io_uring_disabled = -1;     // sysctl kernel.io_uring_disabled; -1: there is none
+  std::string kernel_release;        // uname -r
+  int io_uring_disabled = -1;        // sysctl kernel.io_uring_disabled; -1: there is none
   int64_t memlock_limit_bytes = -1;  // RLIMIT_MEMLOCK, soft; -1: unlimited
   int64_t open_files_limit = -1;     // RLIMIT_NOFILE, soft; -1: unlimited
 };

@@ -90,9 +90,7 @@ class UringRing final : public Ring {
   void Wake() override;
   RingStats stats() const override { return stats_; }
   bool recv_is_multishot() const override { return features_.Has(Feature::kMultishotRecv); }
-  bool send_zero_copy_available() const override {
-    return features_.Has(Feature::kSendZeroCopy);
-  }
+  bool send_zero_copy_available() const override { return features_.Has(Feature::kSendZeroCopy); }
 
  private:
   io_uring_sqe* NextSqe(Token token);
@@ -189,7 +187,8 @@ absl::Status UringRing::Attach() {
 // --- submission ---------------------------------------------------------------
 
 io_uring_sqe* UringRing::NextSqe(Token token) {
-  DCHECK(owner_ == std::this_thread::get_id()) << "a ring is used by the thread that attached to it";
+  DCHECK(owner_ == std::this_thread::get_id())
+      << "a ring is used by the thread that attached to it";
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
   while (sqe == nullptr) {
     ++stats_.full_submissions;
@@ -279,8 +278,7 @@ void UringRing::RecvInto(Token token, int socket_fd, char* to, size_t size_bytes
   io_uring_prep_recv(NextSqe(token), socket_fd, to, std::min(size_bytes, kMaxTransferBytes), 0);
 }
 
-void UringRing::SendMessage(Token token, int socket_fd, const msghdr* message,
-                            bool more_follows) {
+void UringRing::SendMessage(Token token, int socket_fd, const msghdr* message, bool more_follows) {
   io_uring_prep_sendmsg(NextSqe(token), socket_fd, message,
                         MSG_NOSIGNAL | MSG_WAITALL | (more_follows ? MSG_MORE : 0));
 }
@@ -356,12 +354,11 @@ IoResult UringRing::SendFileNow(int socket_fd, const File& file, int64_t positio
 
 IoResult UringRing::SplicePipeToSocketNow(const PipeFds& pipe, int socket_fd, size_t size_bytes,
                                           bool more_follows) {
-  const unsigned flags =
-      SPLICE_F_NONBLOCK | SPLICE_F_MOVE | (more_follows ? SPLICE_F_MORE : 0u);
+  const unsigned flags = SPLICE_F_NONBLOCK | SPLICE_F_MOVE | (more_follows ? SPLICE_F_MORE : 0u);
   ssize_t ret;
   do {
-    ret = splice(pipe.read_fd, nullptr, socket_fd, nullptr,
-                 std::min(size_bytes, kMaxTransferBytes), flags);
+    ret = splice(pipe.read_fd, nullptr, socket_fd, nullptr, std::min(size_bytes, kMaxTransferBytes),
+                 flags);
   } while (ret < 0 && errno == EINTR);
   return IoResult::FromSyscall(ret, errno);
 }
@@ -418,8 +415,8 @@ absl::Status UringRing::ProvideBuffers(char* base, uint32_t size_bytes, uint32_t
         "provided buffers: ", count, " is not a power of two up to ", kMaxProvidedBuffers));
   }
   buffer_ring_bytes_ = count * sizeof(io_uring_buf);
-  void* memory = mmap(nullptr, buffer_ring_bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, buffer_ring_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return SetupError(ENOMEM, ReadSetupEnvironment());
   io_uring_buf_reg registration = {};
   registration.ring_addr = reinterpret_cast<uint64_t>(memory);
@@ -452,8 +449,8 @@ absl::Status UringRing::RegisterBuffers(absl::Span<const iovec> buffers) {
   if (!features_.Has(Feature::kRegisteredBuffers)) {
     return absl::UnimplementedError("registered buffers: not available, or hidden by flag");
   }
-  const int ret = io_uring_register_buffers(&ring_, buffers.data(),
-                                            static_cast<unsigned>(buffers.size()));
+  const int ret =
+      io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
   if (ret == 0) return absl::OkStatus();
   uint64_t size_bytes = 0;
   for (const iovec& buffer : buffers) size_bytes += buffer.iov_len;

@@ -117,8 +117,8 @@ class Producer {
       --batches_left_;
       pending_.partition = static_cast<int32_t>(random_.Below(kPartitions));
       for (uint64_t i = 1 + random_.Below(3); i > 0; --i) {
-        pending_.values.push_back(absl::StrCat(
-            id_, ":", next_sequence_++, ":", std::string(random_.Below(120), 'x')));
+        pending_.values.push_back(
+            absl::StrCat(id_, ":", next_sequence_++, ":", std::string(random_.Below(120), 'x')));
       }
     }
     ++attempts_;
@@ -218,15 +218,14 @@ class Consumer {
     Log& log = logs_[index];
     at_end_[index] = false;
     if (partition.error_code == ErrorCode::kOffsetOutOfRange) {
-      violations_.push_back(absl::StrCat("partition ", index, " has lost what was consumed at ",
-                                         log.size() - 1));
+      violations_.push_back(
+          absl::StrCat("partition ", index, " has lost what was consumed at ", log.size() - 1));
       return;
     }
     if (partition.error_code != ErrorCode::kNone) return;
     if (partition.high_watermark < static_cast<int64_t>(log.size())) {
-      violations_.push_back(absl::StrCat("partition ", index, " ends at ",
-                                         partition.high_watermark, ", but ", log.size(),
-                                         " records were consumed"));
+      violations_.push_back(absl::StrCat("partition ", index, " ends at ", partition.high_watermark,
+                                         ", but ", log.size(), " records were consumed"));
     }
     absl::string_view bytes = partition.records.bytes();
     while (!bytes.empty()) {
@@ -284,8 +283,8 @@ void CheckOrder(const Log& log, Violations& violations) {
     std::set<int>& sequences = seen[producer];
     if (!sequences.insert(sequence).second) continue;
     if (*sequences.rbegin() != sequence) {
-      violations.push_back(absl::StrCat("record ", producer, ":", sequence,
-                                        " first appears after ", *sequences.rbegin()));
+      violations.push_back(absl::StrCat("record ", producer, ":", sequence, " first appears after ",
+                                        *sequences.rbegin()));
     }
   }
 }
@@ -374,9 +373,7 @@ class Simulation {
     });
     scheduler_.Add("creator", [this] { return creator_.Step(); });
     for (const auto& producer : producers_) {
-      scheduler_.Add("producer", [&producer, this] {
-        return creator_.done() && producer->Step();
-      });
+      scheduler_.Add("producer", [&producer, this] { return creator_.done() && producer->Step(); });
     }
     scheduler_.Add("consumer", [this] { return creator_.done() && consumer_.Step(); });
     return true;
@@ -385,9 +382,9 @@ class Simulation {
   // What is on the disk, for one who repeats a seed.
   void Trace(absl::string_view when) {
     if (std::getenv("SIMULATION_TRACE") == nullptr) return;
-    std::string text = absl::StrCat("--- ", when, ", step ", scheduler_.steps(), ", consumed ",
-                                    consumer_.logs()[0].size(), " and ",
-                                    consumer_.logs()[1].size(), "\n");
+    std::string text =
+        absl::StrCat("--- ", when, ", step ", scheduler_.steps(), ", consumed ",
+                     consumer_.logs()[0].size(), " and ", consumer_.logs()[1].size(), "\n");
     const absl::StatusOr<std::vector<std::string>> names = disk_.List(SimBroker::kLogDir);
     for (const std::string& name : names.value_or(std::vector<std::string>())) {
       const std::string path = absl::StrCat(SimBroker::kLogDir, "/", name);
@@ -426,8 +423,8 @@ class Simulation {
     Consumer verifier(random_.Next(), network_, violations_);
     scheduler_.Add("verifier", [&verifier] { return verifier.Step(); });
     // A request whose answer was lost may still be on its way into the log.
-    const bool same = RunUntil(
-        [&] { return verifier.at_end() && verifier.logs() == consumer_.logs(); }, 300'000);
+    const bool same =
+        RunUntil([&] { return verifier.at_end() && verifier.logs() == consumer_.logs(); }, 300'000);
     if (!same) violations_.push_back("what is there is not what was consumed");
     for (size_t index = 0; index < kPartitions; ++index) {
       const Log& log = verifier.logs()[index];
@@ -488,10 +485,11 @@ TEST_F(BrokerSimulationTest, AcknowledgedAndConsumedRecordsSurviveEveryCrash) {
       ADD_FAILURE() << "seed " << seed << ": " << violation;
     }
   }
-  std::printf("%d seeds: %d crashes, %d clean stops, %d batches acknowledged in %d tries, "
-              "%llu steps\n",
-              totals.seeds, totals.crashes, totals.clean_stops, totals.acknowledged,
-              totals.attempts, static_cast<unsigned long long>(totals.steps));
+  std::printf(
+      "%d seeds: %d crashes, %d clean stops, %d batches acknowledged in %d tries, "
+      "%llu steps\n",
+      totals.seeds, totals.crashes, totals.clean_stops, totals.acknowledged, totals.attempts,
+      static_cast<unsigned long long>(totals.steps));
 }
 
 TEST_F(BrokerSimulationTest, WithASyncThatLiesTheChecksFail) {

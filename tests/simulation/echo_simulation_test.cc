@@ -123,8 +123,7 @@ class Client {
   std::string State() const {
     return absl::StrCat("fd ", fd_, ": ", requests_left_, " requests left, ", expected_.size(),
                         " answers due, ", outgoing_.size(), " bytes to send, ", incoming_.size(),
-                        " read of an answer of ",
-                        expected_.empty() ? 0 : expected_.front().size());
+                        " read of an answer of ", expected_.empty() ? 0 : expected_.front().size());
   }
 
   bool Step() {
@@ -143,7 +142,8 @@ class Client {
     }
     const bool wrote = Write();
     const bool read = fd_ >= 0 && Read();
-    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty() && incoming_.empty()) {
+    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty() &&
+        incoming_.empty()) {
       Disconnect();
     }
     return wrote || read;
@@ -179,7 +179,8 @@ class Client {
     if (roll == 55 && may_misbehave_) payload[0] = kClose;
     if (payload[0] == kFile) {
       const auto size = static_cast<int32_t>(random_.Below(random_.OneIn(4) ? 9'000 : 500));
-      const auto position = static_cast<int32_t>(random_.Below(kFileBytes - static_cast<size_t>(size)));
+      const auto position =
+          static_cast<int32_t>(random_.Below(kFileBytes - static_cast<size_t>(size)));
       payload.resize(9);
       StoreBigEndian<int32_t>(payload.data() + 1, position);
       StoreBigEndian<int32_t>(payload.data() + 5, size);
@@ -308,8 +309,7 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
   }
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 4; ++i) {
-    clients.push_back(
-        std::make_unique<Client>(random.Next(), 20, faults, large_frames, network));
+    clients.push_back(std::make_unique<Client>(random.Next(), 20, faults, large_frames, network));
     scheduler.Add("client", [client = clients.back().get()] { return client->Step(); });
   }
   const auto clients_done = [&] {

@@ -49,8 +49,7 @@ absl::Status SimBroker::Start() {
   incarnation->file_io = std::make_unique<BlockingFileIo>(*incarnation->file_ring);
   SimServerOptions server = SimServerOptions::Tight(random_.Next());
   server.port = port_;
-  incarnation->server =
-      std::make_unique<SimServer>(random_.Next(), server, clock_, network_);
+  incarnation->server = std::make_unique<SimServer>(random_.Next(), server, clock_, network_);
 
   BrokerOptions broker;
   broker.log_dir = kLogDir;

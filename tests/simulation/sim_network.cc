@@ -11,6 +11,11 @@
 
 namespace gyre::sim {
 
+SimNetwork::~SimNetwork() {
+  // The two ends of a connection hold each other.
+  for (const SocketPtr& socket : connections_) socket->peer = nullptr;
+}
+
 int SimNetwork::AllocateFd(SocketPtr socket) {
   int fd = kFirstFd;
   for (const auto& [used, other] : sockets_) {
@@ -99,7 +104,8 @@ void SimNetwork::DropServer() {
 
 void SimNetwork::Sweep() {
   const auto is_over = [](const SocketPtr& socket) {
-    return socket->peer != nullptr && socket->closed && socket->peer->closed && (socket->reset || socket->end_delivered) &&
+    return socket->peer != nullptr && socket->closed && socket->peer->closed &&
+           (socket->reset || socket->end_delivered) &&
            (socket->peer->reset || socket->peer->end_delivered);
   };
   for (const SocketPtr& socket : connections_) {
@@ -191,8 +197,7 @@ uint32_t SimNetwork::PollEvents(int fd) const {
   if (!socket.incoming.empty() || socket.end_received || socket.read_shut || socket.reset) {
     events |= POLLIN;
   }
-  if (socket.reset || socket.end_queued ||
-      socket.outgoing.size() < options_.socket_buffer_bytes) {
+  if (socket.reset || socket.end_queued || socket.outgoing.size() < options_.socket_buffer_bytes) {
     events |= POLLOUT;
   }
   if (socket.reset) events |= POLLERR | POLLHUP;

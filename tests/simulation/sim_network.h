@@ -31,11 +31,12 @@ class SimNetwork {
   static constexpr int kFirstFd = 1 << 20;
 
   struct Options {
-    size_t socket_buffer_bytes = 4096;  // each direction, at each end
+    size_t socket_buffer_bytes = 4096;   // each direction, at each end
     uint64_t short_transfer_one_in = 4;  // transfers that move less than they could; 0: none
   };
 
   SimNetwork(uint64_t seed, const Options& options) : random_(seed), options_(options) {}
+  ~SimNetwork();
 
   // --- the wire --------------------------------------------------------------------
   // Delivers some bytes, or an end of stream, of one connection. False when

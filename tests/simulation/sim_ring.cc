@@ -63,8 +63,7 @@ void SimRing::RecvInto(Token token, int socket_fd, char* to, size_t size_bytes) 
   operation.size_bytes = size_bytes;
 }
 
-void SimRing::QueueSend(Token token, int fd, std::vector<absl::string_view> parts,
-                        bool zero_copy) {
+void SimRing::QueueSend(Token token, int fd, std::vector<absl::string_view> parts, bool zero_copy) {
   Operation& operation = Queue(Kind::kSend, token, fd);
   operation.parts = std::move(parts);
   operation.zero_copy = zero_copy;
@@ -95,17 +94,14 @@ void SimRing::Poll(Token token, int fd, uint32_t poll_mask) {
   Queue(Kind::kPoll, token, fd).poll_mask = poll_mask;
 }
 
-void SimRing::Connect(Token token, int socket_fd, const sockaddr* address,
-                      socklen_t address_size) {
+void SimRing::Connect(Token token, int socket_fd, const sockaddr* address, socklen_t address_size) {
   Queue(Kind::kConnect, token, socket_fd);
 }
 
-void SimRing::Cancel(Token token, Token target) {
-  Queue(Kind::kCancel, token, -1).target = target;
-}
+void SimRing::Cancel(Token token, Token target) { Queue(Kind::kCancel, token, -1).target = target; }
 
-void SimRing::SpliceFileToPipe(Token token, const File& file, int64_t position,
-                               const PipeFds& pipe, size_t size_bytes) {
+void SimRing::SpliceFileToPipe(Token token, const File& file, int64_t position, const PipeFds& pipe,
+                               size_t size_bytes) {
   Operation& operation = Queue(Kind::kSplice, token, pipe.read_fd);
   operation.file = Hold(file);
   operation.position = position;
@@ -136,8 +132,8 @@ void SimRing::SyncFile(Token token, const File& file) {
 
 // --- inline calls -----------------------------------------------------------------
 
-IoResult SimRing::SendFileNow(int socket_fd, const File& file, int64_t position,
-                              size_t size_bytes, bool more_follows) {
+IoResult SimRing::SendFileNow(int socket_fd, const File& file, int64_t position, size_t size_bytes,
+                              bool more_follows) {
   if ((network_.PollEvents(socket_fd) & POLLOUT) == 0) return IoResult::Error(EAGAIN);
   std::string bytes(std::min<size_t>(size_bytes, 65536), '\0');
   const IoResult read = file.ReadAt(position, bytes.data(), bytes.size());
@@ -150,8 +146,7 @@ IoResult SimRing::SplicePipeToSocketNow(const PipeFds& pipe, int socket_fd, size
                                         bool more_follows) {
   std::string& bytes = network_.PipeOf(pipe.read_fd).bytes;
   if (bytes.empty()) return IoResult::Error(EAGAIN);
-  const IoResult sent =
-      network_.Send(socket_fd, absl::string_view(bytes).substr(0, size_bytes));
+  const IoResult sent = network_.Send(socket_fd, absl::string_view(bytes).substr(0, size_bytes));
   bytes.erase(0, static_cast<size_t>(sent.bytes()));
   return sent;
 }
@@ -176,8 +171,7 @@ void SimRing::Close(int fd) {
   if (!network_.IsOpen(fd)) return;  // went with the machine
   for (const Operation& operation : operations_) {
     CHECK(operation.fd != fd || operation.kind == Kind::kNotification)
-        << "descriptor closed under an operation of kind "
-        << static_cast<int>(operation.kind);
+        << "descriptor closed under an operation of kind " << static_cast<int>(operation.kind);
   }
   network_.Close(fd);
 }
@@ -210,14 +204,11 @@ void SimRing::ReturnBuffer(uint32_t id) {
   buffers_.push_back(id);
 }
 
-absl::Status SimRing::RegisterBuffers(absl::Span<const iovec> buffers) {
-  return absl::OkStatus();
-}
+absl::Status SimRing::RegisterBuffers(absl::Span<const iovec> buffers) { return absl::OkStatus(); }
 
 // --- completion -----------------------------------------------------------------------
 
-void SimRing::Complete(const Operation& operation, IoResult result, bool more,
-                       uint32_t buffer_id) {
+void SimRing::Complete(const Operation& operation, IoResult result, bool more, uint32_t buffer_id) {
   ++stats_.completions;
   Completion completion;
   completion.token = operation.token;
@@ -274,9 +265,8 @@ bool SimRing::AttemptSend(Operation& operation) {
   operation.done_bytes += static_cast<size_t>(sent.bytes());
   const bool all = sent.ok() && static_cast<size_t>(sent.bytes()) == left.size();
   if (sent.ok() && !all && !Mischief()) return false;
-  const IoResult result = operation.done_bytes > 0
-                              ? IoResult::Bytes(static_cast<int32_t>(operation.done_bytes))
-                              : sent;
+  const IoResult result =
+      operation.done_bytes > 0 ? IoResult::Bytes(static_cast<int32_t>(operation.done_bytes)) : sent;
   if (!operation.zero_copy || !result.ok()) {
     Complete(operation, result);
     return true;
@@ -322,8 +312,7 @@ IoResult SimRing::Splice(const Operation& operation) {
 
 IoResult SimRing::ReadOrWrite(const Operation& operation) {
   if (operation.kind == Kind::kWrite) {
-    return operation.file->WriteVAt(operation.position, operation.vector,
-                                    operation.vector_count);
+    return operation.file->WriteVAt(operation.position, operation.vector, operation.vector_count);
   }
   int32_t total = 0;
   for (int i = 0; i < operation.vector_count; ++i) {
@@ -346,8 +335,7 @@ bool SimRing::Attempt(Operation& operation) {
     case Kind::kReceiveProvided:
       return AttemptReceiveProvided(operation);
     case Kind::kReceiveInto: {
-      const IoResult received =
-          network_.Receive(operation.fd, operation.to, operation.size_bytes);
+      const IoResult received = network_.Receive(operation.fd, operation.to, operation.size_bytes);
       if (received.would_block()) return false;
       Complete(operation, received);
       return true;
@@ -360,8 +348,8 @@ bool SimRing::Attempt(Operation& operation) {
       Complete(operation, IoResult::Bytes(0));
       return true;
     case Kind::kPoll: {
-      const uint32_t events = network_.PollEvents(operation.fd) &
-                              (operation.poll_mask | POLLERR | POLLHUP | POLLNVAL);
+      const uint32_t events =
+          network_.PollEvents(operation.fd) & (operation.poll_mask | POLLERR | POLLHUP | POLLNVAL);
       if (events == 0) return false;
       Complete(operation, IoResult::Bytes(static_cast<int32_t>(events)));
       return true;
@@ -379,8 +367,7 @@ bool SimRing::Attempt(Operation& operation) {
       Complete(operation, ReadOrWrite(operation));
       return true;
     case Kind::kSync:
-      Complete(operation,
-               operation.file->Sync().ok() ? IoResult::Bytes(0) : IoResult::Error(EIO));
+      Complete(operation, operation.file->Sync().ok() ? IoResult::Bytes(0) : IoResult::Error(EIO));
       return true;
   }
   return true;
@@ -392,8 +379,7 @@ size_t SimRing::SubmitAndReap(absl::Span<Completion> out, int64_t wait_ns) {
   for (auto it = operations_.begin(); it != operations_.end(); ++it) order.push_back(it);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.Below(i)]);
   for (size_t i = 0; i < order.size(); ++i) {
-    const bool gone =
-        std::find(cancelled_.begin(), cancelled_.end(), order[i]) != cancelled_.end();
+    const bool gone = std::find(cancelled_.begin(), cancelled_.end(), order[i]) != cancelled_.end();
     // Each takes its own time.
     if (gone || random_.OneIn(4) || !Attempt(*order[i])) continue;
     operations_.erase(order[i]);

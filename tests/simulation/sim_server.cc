@@ -11,10 +11,10 @@ namespace gyre::sim {
 namespace {
 
 std::unique_ptr<SlabPool> MakeSlab(const SimServerOptions& options) {
-  const int64_t run_bytes = (int64_t{options.processor.receive_buffer_bytes} *
-                                 options.processor.receive_buffer_count +
-                             kSlabMaxBytes) *
-                            options.processors;
+  const int64_t run_bytes =
+      (int64_t{options.processor.receive_buffer_bytes} * options.processor.receive_buffer_count +
+       kSlabMaxBytes) *
+      options.processors;
   SlabPoolConfig config = SlabPoolConfig::Evenly(64 * 1024, run_bytes);
   config.huge_pages = false;
   absl::StatusOr<std::unique_ptr<SlabPool>> slab = SlabPool::Create(config);
@@ -125,9 +125,8 @@ void SimServer::BeginStop(bool drain) {
 
 bool SimServer::stopped() const {
   return acceptor_->stopped() &&
-         std::all_of(processors_.begin(), processors_.end(), [](const auto& processor) {
-           return processor->open_connections() == 0;
-         });
+         std::all_of(processors_.begin(), processors_.end(),
+                     [](const auto& processor) { return processor->open_connections() == 0; });
 }
 
 std::string SimServer::Leaks() const {

@@ -171,8 +171,8 @@ TEST_F(FaultInjectingFileSystemTest, AtomicWritesSurviveAPowerLossAtEveryPoint) 
   ASSERT_TRUE(disk_.WriteFileAtomically("/f", "old").ok());
   uint64_t crashes = 0;
   for (uint64_t nth = 1;; ++nth) {
-    for (const PowerLossMode mode : {PowerLossMode::kDropUnsynced, PowerLossMode::kKeepPrefix,
-                                     PowerLossMode::kKeepSubset}) {
+    for (const PowerLossMode mode :
+         {PowerLossMode::kDropUnsynced, PowerLossMode::kKeepPrefix, PowerLossMode::kKeepSubset}) {
       disk_.PowerOffAt(nth);
       const bool finished = disk_.WriteFileAtomically("/f", "new").ok();
       disk_.PowerLoss(mode);

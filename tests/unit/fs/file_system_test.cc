@@ -78,8 +78,8 @@ TYPED_TEST(FileSystemTest, AMissingFileIsNotFoundByName) {
 
 TYPED_TEST(FileSystemTest, CreateKeepsWhatIsThereAndCreateNewRefusesIt) {
   this->Write("file", "kept");
-  EXPECT_TRUE(absl::IsAlreadyExists(
-      this->fs().Open(this->Path("file"), OpenMode::kCreateNew).status()));
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(this->fs().Open(this->Path("file"), OpenMode::kCreateNew).status()));
   this->MustOpen("file", OpenMode::kCreate);
   EXPECT_EQ(this->Read("file"), "kept");
 }

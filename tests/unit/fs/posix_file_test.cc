@@ -25,8 +25,7 @@ class PosixFileTest : public ::testing::TestWithParam<bool> {
   ~PosixFileTest() override { EXPECT_TRUE(fs_->RemoveRecursively(root_).ok()); }
 
   FileRef NewFile(size_t size_bytes) {
-    const absl::StatusOr<FileRef> file =
-        fs_->Open(absl::StrCat(root_, "/file"), OpenMode::kCreate);
+    const absl::StatusOr<FileRef> file = fs_->Open(absl::StrCat(root_, "/file"), OpenMode::kCreate);
     EXPECT_TRUE(file.ok()) << file.status();
     const std::string content(size_bytes, 'x');
     EXPECT_TRUE((*file)->WriteAll(0, content.data(), content.size()).ok());

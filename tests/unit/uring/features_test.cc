@@ -51,8 +51,7 @@ TEST(FeaturesTest, AnUnknownNameIsAnErrorThatListsTheValidOnes) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "\"multishot_accept\""));
   for (int i = 0; i < kFeatureCount; ++i) {
-    EXPECT_TRUE(
-        absl::StrContains(status.message(), FeatureName(static_cast<Feature>(i))));
+    EXPECT_TRUE(absl::StrContains(status.message(), FeatureName(static_cast<Feature>(i))));
   }
 }
 

@@ -32,8 +32,7 @@ struct Awaited : FileOperation {
 
 class FileRingTest : public ::testing::TestWithParam<Rung> {
  protected:
-  FileRingTest()
-      : ring_(MakeRing(GetParam()), 4), runner_("log-io", ring_, ring_, Clock::Real()) {}
+  FileRingTest() : ring_(MakeRing(GetParam()), 4), runner_("log-io", ring_, ring_, Clock::Real()) {}
 
   TemporaryDirectory directory_;
   FileRing ring_;

@@ -30,9 +30,7 @@ constexpr Token kCancel = {OpKind::kCancel, 5, 2};
 
 class UringRingTest : public ::testing::TestWithParam<Rung> {
  protected:
-  UringRingTest() : ring_(MakeRing(GetParam())) {
-    EXPECT_TRUE(ring_->Attach().ok());
-  }
+  UringRingTest() : ring_(MakeRing(GetParam())) { EXPECT_TRUE(ring_->Attach().ok()); }
 
   void Provide(uint32_t count) {
     buffers_.resize(static_cast<size_t>(count) * kBufferBytes);
@@ -280,8 +278,7 @@ TEST_P(UringRingTest, ZeroCopySendFreesItsBytesAtTheNotification) {
   EXPECT_FALSE(freed.more);
   EXPECT_TRUE(freed.result.ok());
   // Loopback always copies; without the report nobody knows.
-  EXPECT_EQ(freed.zero_copy_copied,
-            FeaturesOf(GetParam()).Has(Feature::kSendZeroCopyReport));
+  EXPECT_EQ(freed.zero_copy_copied, FeaturesOf(GetParam()).Has(Feature::kSendZeroCopyReport));
 }
 
 TEST_P(UringRingTest, ZeroCopySendTakesRegisteredBuffers) {

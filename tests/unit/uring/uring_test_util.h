@@ -37,9 +37,7 @@ inline constexpr Rung kRungs[] = {
     {"EventfdWake", "msg_ring_wake"},
     {"Kernel519", "all"},
 };
-inline std::string RungName(const ::testing::TestParamInfo<Rung>& info) {
-  return info.param.name;
-}
+inline std::string RungName(const ::testing::TestParamInfo<Rung>& info) { return info.param.name; }
 
 inline Features FeaturesOf(const Rung& rung) {
   const absl::StatusOr<FeatureSet> hidden = ParseDisabled(rung.disabled);
@@ -69,8 +67,8 @@ struct TcpListener {
   }
   UniqueFd Connect() const {
     UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(
-        connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
     return client;
   }
 };
