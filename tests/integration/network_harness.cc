@@ -109,6 +109,16 @@ void Client::Send(absl::string_view bytes) {
   }
 }
 
+void Client::SendUntilFull(absl::string_view bytes) {
+  while (!bytes.empty()) {
+    pollfd entry = {fd_.get(), POLLOUT, 0};
+    if (poll(&entry, 1, 200) == 0) return;
+    const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) return;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
 void Client::SendInBackground(std::string bytes) {
   background_.reset();
   background_ = std::make_unique<BackgroundSend>(fd_.get(), std::move(bytes));

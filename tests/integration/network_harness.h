@@ -32,6 +32,8 @@ class Client {
 
   void Send(absl::string_view bytes);
   void SendFrame(absl::string_view payload) { Send(Framed(payload)); }
+  // As much as the connection takes while nothing is read from it.
+  void SendUntilFull(absl::string_view bytes);
   // From a thread of its own, so that the caller can read meanwhile.
   void SendInBackground(std::string bytes);
   // Exactly `size` bytes; fewer when the peer closed, reset, or 20 s went by.
