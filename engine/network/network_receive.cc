@@ -60,7 +60,8 @@ void NetworkReceive::DropFront(uint32_t bytes) {
   if (!pending.bytes.empty()) return;
   pending.bytes.Reset();
   if (++first_ == pending_.size()) {
-    pending_.clear();
+    // Not clear(), which would give its memory back: the next to wait take it.
+    pending_.erase(pending_.begin(), pending_.end());
     first_ = 0;
   }
 }

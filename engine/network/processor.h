@@ -6,6 +6,9 @@
 // ring, in one enter. Other threads reach a processor through Enqueue…, which wake
 // it only while it is parked.
 //
+// Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
+// processor_requests.cc; response_sender has the sending side.
+//
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
 // Enqueue…, BeginDrain, CloseAll, Wake any.
 // Owns: its ring, receive buffers, connection table, requests and idle wheel.
