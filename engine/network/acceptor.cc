@@ -178,9 +178,9 @@ void Acceptor::Pause(int error) {
                  << "); accepting pauses for " << kPauseNs / 1'000'000
                  << " ms. Raise the limit (ulimit -n, LimitNOFILE=) or lower max_connections";
   } else {
-    LOG(WARNING) << "listener " << listener_.bound.ToString() << ": accept: "
-                 << std::strerror(error) << "; accepting pauses for " << kPauseNs / 1'000'000
-                 << " ms";
+    LOG(WARNING) << "listener " << listener_.bound.ToString()
+                 << ": accept: " << std::strerror(error) << "; accepting pauses for "
+                 << kPauseNs / 1'000'000 << " ms";
   }
 }
 

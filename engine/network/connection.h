@@ -20,16 +20,16 @@ namespace gyre {
 
 enum class ConnectionStep : uint8_t {
   kNone,
-  kReceive,         // arm a receive into provided buffers
-  kReceiveDirect,   // go on with a large frame, straight into its range
-  kCancelReceive,   // stop the armed receive
-  kWatchHangup,     // poll for a hang-up while nothing is received
-  kDispatch,        // look for whole frames and hand over a run
-  kSend,            // go on with the oldest response that is ready
-  kDropResponses,   // nothing can be sent any more: those that are ready end here
-  kShutdown,        // shut the socket down and cancel what is in flight
-  kClose,           // nothing in flight: close the descriptor
-  kFree,            // the slot may have a new life
+  kReceive,        // arm a receive into provided buffers
+  kReceiveDirect,  // go on with a large frame, straight into its range
+  kCancelReceive,  // stop the armed receive
+  kWatchHangup,    // poll for a hang-up while nothing is received
+  kDispatch,       // look for whole frames and hand over a run
+  kSend,           // go on with the oldest response that is ready
+  kDropResponses,  // nothing can be sent any more: those that are ready end here
+  kShutdown,       // shut the socket down and cancel what is in flight
+  kClose,          // nothing in flight: close the descriptor
+  kFree,           // the slot may have a new life
 };
 const char* ToString(ConnectionStep step);
 

@@ -10,12 +10,10 @@ namespace gyre {
 ConnectionQuotas::AddressKey ConnectionQuotas::KeyOf(const SocketAddress& peer) {
   AddressKey key = {};
   if (peer.storage.ss_family == AF_INET6) {
-    std::memcpy(key.data(),
-                &reinterpret_cast<const sockaddr_in6*>(&peer.storage)->sin6_addr, 16);
+    std::memcpy(key.data(), &reinterpret_cast<const sockaddr_in6*>(&peer.storage)->sin6_addr, 16);
   } else if (peer.storage.ss_family == AF_INET) {
     key[10] = key[11] = 0xff;
-    std::memcpy(key.data() + 12,
-                &reinterpret_cast<const sockaddr_in*>(&peer.storage)->sin_addr, 4);
+    std::memcpy(key.data() + 12, &reinterpret_cast<const sockaddr_in*>(&peer.storage)->sin_addr, 4);
   }
   return key;
 }

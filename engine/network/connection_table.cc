@@ -15,8 +15,8 @@ ConnectionSlot* ConnectionTable::Acquire() {
     if (made_ == max_slots_) return nullptr;
     if (made_ % kChunkSlots == 0) chunks_.push_back(std::make_unique<Chunk>());
     Chunk& chunk = *chunks_.back();
-    slot = new (&chunk.storage[size_t{chunk.made} * sizeof(ConnectionSlot)])
-        ConnectionSlot(limits_);
+    slot =
+        new (&chunk.storage[size_t{chunk.made} * sizeof(ConnectionSlot)]) ConnectionSlot(limits_);
     slot->index = made_++;
     ++chunk.made;
     // So that Release never allocates.

@@ -37,8 +37,8 @@ enum class Operation : uint8_t {
   kReadable,       // poll ahead of a direct receive
   kHangup,         // poll while nothing is received
   kSend,
-  kWritable,       // poll after a full socket
-  kSplice,         // file -> pipe
+  kWritable,  // poll after a full socket
+  kSplice,    // file -> pipe
   kFileRead,
 };
 inline constexpr int kOperationBits = 3;
@@ -102,7 +102,9 @@ class ConnectionTable {
   // Nothing refers to the slot any more.
   void Release(ConnectionSlot* slot);
   // The slot a token names, whatever its generation; it exists.
-  ConnectionSlot& At(uint32_t index) { return chunks_[index / kChunkSlots]->At(index % kChunkSlots); }
+  ConnectionSlot& At(uint32_t index) {
+    return chunks_[index / kChunkSlots]->At(index % kChunkSlots);
+  }
   static bool IsCurrent(const ConnectionSlot& slot, const uring::Token& token) {
     return slot.open && slot.generation == token.generation >> kOperationBits;
   }

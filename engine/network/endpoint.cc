@@ -154,8 +154,7 @@ absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint) {
   in4->sin_port = htons(endpoint.port);
   const std::string& host = endpoint.host.empty() ? std::string("0.0.0.0") : endpoint.host;
   if (inet_pton(AF_INET, host.c_str(), &in4->sin_addr) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", endpoint.host, "\" is not an IP address"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", endpoint.host, "\" is not an IP address"));
   }
   address.size = sizeof(sockaddr_in);
   return address;

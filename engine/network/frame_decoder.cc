@@ -7,8 +7,8 @@ namespace {
 
 // What the first four bytes say when they are no size of ours.
 const char* ReasonForPrefix(absl::string_view prefix, const char* otherwise) {
-  for (absl::string_view method : {"GET ", "POST", "PUT ", "HEAD", "DELE", "OPTI", "PATC", "CONN",
-                                   "TRAC", "PRI "}) {
+  for (absl::string_view method :
+       {"GET ", "POST", "PUT ", "HEAD", "DELE", "OPTI", "PATC", "CONN", "TRAC", "PRI "}) {
     if (prefix == method) return "an HTTP request on this port";
   }
   if (prefix == "SSH-") return "an SSH client on this port";

@@ -33,9 +33,7 @@ class FrameDecoder {
     static constexpr Verdict Frame(uint32_t skip_bytes, int64_t payload_bytes) {
       return {Kind::kFrame, skip_bytes, payload_bytes, nullptr};
     }
-    static constexpr Verdict Invalid(const char* reason) {
-      return {Kind::kInvalid, 0, 0, reason};
-    }
+    static constexpr Verdict Invalid(const char* reason) { return {Kind::kInvalid, 0, 0, reason}; }
   };
 
   virtual ~FrameDecoder() = default;

@@ -19,8 +19,9 @@ absl::Status Failed(const Endpoint& endpoint, absl::string_view what, int error)
   switch (error) {
     case EADDRINUSE:
       return absl::AlreadyExistsError(
-          absl::StrCat(where, "the address is in use; stop the process that has it (ss -ltnp) or "
-                              "choose another port in --listeners"));
+          absl::StrCat(where,
+                       "the address is in use; stop the process that has it (ss -ltnp) or "
+                       "choose another port in --listeners"));
     case EACCES:
       return absl::PermissionDeniedError(
           absl::StrCat(where, "not permitted; ports below 1024 need CAP_NET_BIND_SERVICE"));
@@ -28,8 +29,7 @@ absl::Status Failed(const Endpoint& endpoint, absl::string_view what, int error)
       return absl::InvalidArgumentError(
           absl::StrCat(where, "this machine has no such address (see ip addr)"));
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, what, ": ", std::strerror(error)));
+      return absl::InvalidArgumentError(absl::StrCat(where, what, ": ", std::strerror(error)));
   }
 }
 
@@ -63,9 +63,9 @@ absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
   const std::string& congestion = options.congestion_control;
   if (!congestion.empty() && setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
                                         static_cast<socklen_t>(congestion.size())) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "socket_congestion_control=", congestion, ": ", std::strerror(errno),
-        "; allowed are those in /proc/sys/net/ipv4/tcp_allowed_congestion_control"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket_congestion_control=", congestion, ": ", std::strerror(errno),
+                     "; allowed are those in /proc/sys/net/ipv4/tcp_allowed_congestion_control"));
   }
   if (bind(fd.get(), address.get(), address.size) != 0) return Failed(endpoint, "bind", errno);
   if (listen(fd.get(), options.listen_backlog_size) != 0) return Failed(endpoint, "listen", errno);

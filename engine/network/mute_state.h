@@ -43,15 +43,16 @@ constexpr MuteTransition To(State state) { return {true, state}; }
 
 // Rows: the state; columns: request received, response sent, throttle started,
 // throttle ended.
-inline constexpr std::array<std::array<MuteTransition, kMuteEventCount>, kMuteStateCount> kTable = {{
-    /* NotMuted */ {kNever, kNever, kNever, kNever},
-    /* Muted */ {To(State::kMutedAndResponsePending), kNever, kNever, kNever},
-    /* MutedAndResponsePending */
-    {kNever, To(State::kMuted), To(State::kMutedAndThrottledAndResponsePending), kNever},
-    /* MutedAndThrottled */ {kNever, kNever, kNever, To(State::kMuted)},
-    /* MutedAndThrottledAndResponsePending */
-    {kNever, To(State::kMutedAndThrottled), kNever, To(State::kMutedAndResponsePending)},
-}};
+inline constexpr std::array<std::array<MuteTransition, kMuteEventCount>, kMuteStateCount> kTable = {
+    {
+        /* NotMuted */ {kNever, kNever, kNever, kNever},
+        /* Muted */ {To(State::kMutedAndResponsePending), kNever, kNever, kNever},
+        /* MutedAndResponsePending */
+        {kNever, To(State::kMuted), To(State::kMutedAndThrottledAndResponsePending), kNever},
+        /* MutedAndThrottled */ {kNever, kNever, kNever, To(State::kMuted)},
+        /* MutedAndThrottledAndResponsePending */
+        {kNever, To(State::kMutedAndThrottled), kNever, To(State::kMutedAndResponsePending)},
+    }};
 
 }  // namespace mute_internal
 
@@ -62,8 +63,7 @@ constexpr MuteTransition NextMuteState(MuteState state, MuteEvent event) {
 // The two calls beside the events: muting is legal from kNotMuted only, unmuting
 // takes effect from kMuted only (elsewhere it is no error and changes nothing).
 constexpr MuteTransition Mute(MuteState state) {
-  return state == MuteState::kNotMuted ? MuteTransition{true, MuteState::kMuted}
-                                       : MuteTransition{};
+  return state == MuteState::kNotMuted ? MuteTransition{true, MuteState::kMuted} : MuteTransition{};
 }
 constexpr MuteState MaybeUnmute(MuteState state) {
   return state == MuteState::kMuted ? MuteState::kNotMuted : state;
@@ -81,13 +81,13 @@ static_assert(NextMuteState(MuteState::kMutedAndResponsePending, MuteEvent::kRes
               MuteState::kMuted);
 static_assert(MaybeUnmute(MuteState::kMuted) == MuteState::kNotMuted);
 // Throttled: unmuted at the later of the response and the end of throttling.
-static_assert(NextMuteState(MuteState::kMutedAndThrottledAndResponsePending,
-                            MuteEvent::kResponseSent)
-                  .to == MuteState::kMutedAndThrottled);
+static_assert(
+    NextMuteState(MuteState::kMutedAndThrottledAndResponsePending, MuteEvent::kResponseSent).to ==
+    MuteState::kMutedAndThrottled);
 static_assert(MaybeUnmute(MuteState::kMutedAndThrottled) == MuteState::kMutedAndThrottled);
-static_assert(NextMuteState(MuteState::kMutedAndThrottledAndResponsePending,
-                            MuteEvent::kThrottleEnded)
-                  .to == MuteState::kMutedAndResponsePending);
+static_assert(
+    NextMuteState(MuteState::kMutedAndThrottledAndResponsePending, MuteEvent::kThrottleEnded).to ==
+    MuteState::kMutedAndResponsePending);
 static_assert(!NextMuteState(MuteState::kMutedAndThrottled, MuteEvent::kThrottleStarted).valid);
 static_assert(!NextMuteState(MuteState::kNotMuted, MuteEvent::kRequestReceived).valid);
 

@@ -20,8 +20,8 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
   frames_received = r.AddCounter("network_frames_received_total", "Whole frames received.");
   frames_invalid =
       r.AddCounter("network_frames_invalid_total", "Connections closed for a bad frame.");
-  receive_starved = r.AddCounter("network_receive_starved_total",
-                                 "Receives that found no provided buffer.");
+  receive_starved =
+      r.AddCounter("network_receive_starved_total", "Receives that found no provided buffer.");
   receive_copied_out =
       r.AddCounter("network_receive_copied_out_total",
                    "Receives copied out because half of the provided buffers were lent.");

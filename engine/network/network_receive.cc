@@ -157,8 +157,7 @@ void NetworkReceive::Grow(uint32_t capacity_bytes, ReceiveMemory& memory) {
 
 // kFrame: decided.
 NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decoder,
-                                                      ReceiveMemory& memory,
-                                                      const char** reason) {
+                                                      ReceiveMemory& memory, const char** reason) {
   const int64_t max_bytes = std::min<int64_t>(decoder.max_undecided_bytes(), kSlabMaxBytes);
   while (total_bytes_ == 0) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
@@ -225,8 +224,8 @@ NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
     charged_bytes_ += take;
     const int64_t needed_bytes = assembled_bytes_ + take;
     if (!large_ && needed_bytes > assembly_.size_bytes()) {
-      int64_t grown = std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth,
-                                        kFirstAssemblyBytes);
+      int64_t grown =
+          std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, kFirstAssemblyBytes);
       grown = std::max(grown, needed_bytes);
       // Whatever is here already came: no more than the whole frame is ever taken.
       if (pending_bytes_ + assembled_bytes_ >= total_bytes_) grown = total_bytes_;

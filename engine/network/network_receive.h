@@ -49,7 +49,7 @@ class NetworkReceive {
     kInvalid,   // no further call
   };
   struct Frame {
-    Buffer payload;            // may be empty
+    Buffer payload;             // may be empty
     int64_t charged_bytes = 0;  // the taker uncharges them
   };
   struct Target {
@@ -83,9 +83,7 @@ class NetworkReceive {
   // A large frame is under way and nothing is pending: receive into direct_target.
   bool wants_direct() const { return in_large_frame() && pending_bytes_ == 0; }
   // A large frame is under way and not whole yet.
-  bool in_large_frame() const {
-    return assembling_ && large_ && assembled_bytes_ < total_bytes_;
-  }
+  bool in_large_frame() const { return assembling_ && large_ && assembled_bytes_ < total_bytes_; }
   Target direct_target(size_t max_bytes) const;
   // `bytes` were received there; they were charged before by `TryChargeDirect`.
   void OnDirectBytes(uint32_t bytes);

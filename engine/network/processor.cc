@@ -1,7 +1,5 @@
 #include "engine/network/processor.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -427,7 +425,7 @@ void Processor::Shutdown(Slot& slot) {
       connection.OnSendIdle();
       break;
     case Slot::SendOperation::kNone:
-    case Slot::SendOperation::kSplice:    // on the disk, and soon over
+    case Slot::SendOperation::kSplice:  // on the disk, and soon over
     case Slot::SendOperation::kFileRead:
       break;
   }

@@ -139,8 +139,7 @@ class Processor final : public ThreadBody,
   // --- events --------------------------------------------------------------------
   void OnCompletion(const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnReceive(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
-  void OnReceiveDirect(Slot& slot, const uring::Completion& completion)
-      GYRE_REQUIRES_OWNER(owner_);
+  void OnReceiveDirect(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnReadable(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnPeerLost(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);

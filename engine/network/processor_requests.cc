@@ -18,8 +18,7 @@ void Processor::DispatchFrames(Slot& slot) {
   while (count < room) {
     NetworkReceive::Frame frame;
     const char* reason = nullptr;
-    const NetworkReceive::Status status =
-        slot.receive.Next(*slot.decoder, memory, &frame, &reason);
+    const NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
     if (status == NetworkReceive::Status::kFrame) {
       ConnectionRequest* request = AcquireRequest();
       request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,

@@ -16,8 +16,7 @@ RequestMetrics::RequestMetrics(MetricRegistry* registry,
   apis_.push_back(Register(*registry, "unknown"));
 }
 
-RequestMetrics::PerApi RequestMetrics::Register(MetricRegistry& registry,
-                                                const std::string& name) {
+RequestMetrics::PerApi RequestMetrics::Register(MetricRegistry& registry, const std::string& name) {
   const std::string labels = absl::StrCat("request=\"", name, "\"");
   PerApi api;
   api.requests = registry.AddCounter("requests_total", "Requests answered or closed on.", labels);
@@ -25,8 +24,8 @@ RequestMetrics::PerApi RequestMetrics::Register(MetricRegistry& registry,
   api.request_queue_ns = registry.AddHistogram(
       "request_queue_time_ns", "From the whole frame to a handler taking it.", labels);
   api.local_ns = registry.AddHistogram("request_local_time_ns", "In the handler.", labels);
-  api.remote_ns = registry.AddHistogram(
-      "request_remote_time_ns", "From the handler's return to the response.", labels);
+  api.remote_ns = registry.AddHistogram("request_remote_time_ns",
+                                        "From the handler's return to the response.", labels);
   api.throttle_ns = registry.AddHistogram("request_throttle_time_ns", "Throttled.", labels);
   api.response_queue_ns = registry.AddHistogram(
       "response_queue_time_ns", "From the response to its processor taking it.", labels);

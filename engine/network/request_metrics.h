@@ -29,9 +29,9 @@ class RequestMetrics {
   struct PerApi {
     Counter requests;
     Histogram request_bytes;
-    Histogram request_queue_ns;   // frame complete -> a handler took it
-    Histogram local_ns;           // -> Start returned
-    Histogram remote_ns;          // -> replied to
+    Histogram request_queue_ns;  // frame complete -> a handler took it
+    Histogram local_ns;          // -> Start returned
+    Histogram remote_ns;         // -> replied to
     Histogram throttle_ns;
     Histogram response_queue_ns;  // -> the processor took the response
     Histogram response_send_ns;   // -> last byte handed to the kernel

@@ -148,8 +148,8 @@ bool ResponseSender::ContinueSlice(ConnectionSlot& slot) {
 ResponseSender::Method ResponseSender::Choose(const ConnectionSlot& slot, const FileSlice& slice,
                                               int64_t position, int64_t left_bytes,
                                               int64_t chunk_bytes) const {
-  const bool small = slice.size_bytes <= options_.connection.file_copy_max_bytes &&
-                     slot.output.part_offset() == 0;
+  const bool small =
+      slice.size_bytes <= options_.connection.file_copy_max_bytes && slot.output.part_offset() == 0;
   if (small && CopyParts(slot)) {
     return slice.file->IsResident(position, static_cast<size_t>(left_bytes)) ? Method::kCopySmall
                                                                              : Method::kRead;
@@ -163,9 +163,8 @@ ResponseSender::Method ResponseSender::Choose(const ConnectionSlot& slot, const 
     case FileTransfer::kSplice:
       return Method::kSplice;
     case FileTransfer::kAuto:
-      return slice.file->IsResident(position, static_cast<size_t>(chunk_bytes))
-                 ? Method::kSendfile
-                 : Method::kSplice;
+      return slice.file->IsResident(position, static_cast<size_t>(chunk_bytes)) ? Method::kSendfile
+                                                                                : Method::kSplice;
   }
   return Method::kRead;
 }
@@ -229,11 +228,10 @@ bool ResponseSender::StartSplice(ConnectionSlot& slot, const FileSlice& slice, i
 bool ResponseSender::DrainPipe(ConnectionSlot& slot) {
   Transfer& transfer = *slot.transfer;
   const FileSlice& slice = std::get<FileSlice>(slot.output.front_part());
-  const bool more_follows =
-      slot.output.part_offset() + transfer.pipe_bytes < slice.size_bytes ||
-      slot.output.more_after_part();
-  const IoResult sent = ring_.SplicePipeToSocketNow(transfer.pipe, slot.fd, transfer.pipe_bytes,
-                                                    more_follows);
+  const bool more_follows = slot.output.part_offset() + transfer.pipe_bytes < slice.size_bytes ||
+                            slot.output.more_after_part();
+  const IoResult sent =
+      ring_.SplicePipeToSocketNow(transfer.pipe, slot.fd, transfer.pipe_bytes, more_follows);
   if (!sent.ok()) {
     if (sent.error() == EINTR) return true;
     if (sent.would_block()) {

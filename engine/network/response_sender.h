@@ -70,8 +70,7 @@ class ResponseSender {
   // the quantum is used up, or nothing is ready.
   void Continue(ConnectionSlot& slot);
   // An operation of the sending side was retired.
-  void OnCompletion(ConnectionSlot& slot, Operation operation,
-                    const uring::Completion& completion);
+  void OnCompletion(ConnectionSlot& slot, Operation operation, const uring::Completion& completion);
   // Nothing of the slot is in flight and nothing more will be sent.
   void Abandon(ConnectionSlot& slot);
   // Once, before the ring goes.

@@ -16,10 +16,10 @@ struct Session {
 
   State state = State::kReady;
   int listener_index = 0;
-  std::string listener_name;   // "PLAINTEXT"
+  std::string listener_name;    // "PLAINTEXT"
   std::string advertised_host;  // where clients of this listener are sent
   int32_t advertised_port = 0;
-  std::string peer;            // "127.0.0.1:50312"
+  std::string peer;  // "127.0.0.1:50312"
   std::string principal = "User:ANONYMOUS";
   std::string client_software_name = "unknown";
   std::string client_software_version = "unknown";

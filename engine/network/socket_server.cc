@@ -52,8 +52,8 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
   GYRE_RETURN_IF_ERROR(at_least("num_network_threads", options.num_network_threads, 1));
   GYRE_RETURN_IF_ERROR(at_least("num_io_threads", options.num_io_threads, 1));
   GYRE_RETURN_IF_ERROR(at_least("queued_max_requests", options.queued_max_requests, 1));
-  GYRE_RETURN_IF_ERROR(at_least("socket_listen_backlog_size", options.sockets.listen_backlog_size,
-                                1));
+  GYRE_RETURN_IF_ERROR(
+      at_least("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
   GYRE_RETURN_IF_ERROR(at_least("max_connections", options.max_connections, 1));
   GYRE_RETURN_IF_ERROR(at_least("max_connections_per_ip", options.max_connections_per_ip, 1));
   GYRE_RETURN_IF_ERROR(
@@ -128,8 +128,8 @@ absl::Status SocketServer::State::Open() {
       return uring::CreateUringRing(features, uring::RingOptions());
     };
   }
-  const int64_t run_bytes = (ReceiveRingBytes(options.processor) + kSlabMaxBytes) *
-                            options.num_network_threads;
+  const int64_t run_bytes =
+      (ReceiveRingBytes(options.processor) + kSlabMaxBytes) * options.num_network_threads;
   GYRE_ASSIGN_OR_RETURN(
       slab, SlabPool::Create(SlabPoolConfig::Evenly(options.slab_bytes, run_bytes)), "memory");
 
@@ -146,9 +146,8 @@ absl::Status SocketServer::State::Open() {
     listener->advertised_port = listener_options.advertised_port != 0
                                     ? listener_options.advertised_port
                                     : socket.bound.port;
-    listener->frame_decoder = listener_options.frame_decoder != nullptr
-                                  ? listener_options.frame_decoder
-                                  : &frame_decoder;
+    listener->frame_decoder =
+        listener_options.frame_decoder != nullptr ? listener_options.frame_decoder : &frame_decoder;
     listeners.push_back(std::move(listener));
     bound_endpoints.push_back(socket.bound);
     sockets.push_back(std::move(socket));
@@ -198,8 +197,7 @@ void SocketServer::State::RegisterGauges() {
   options.metrics->AddCallbackGauge(
       "request_queue_size", "Runs waiting for a handler.", "",
       [](const void* context) {
-        return static_cast<int64_t>(
-            static_cast<const RequestChannel*>(context)->queued_runs());
+        return static_cast<int64_t>(static_cast<const RequestChannel*>(context)->queued_runs());
       },
       &channel);
   options.metrics->AddCallbackGauge(
@@ -271,9 +269,9 @@ absl::Status SocketServer::Start() {
       2LL * state_->options.processor.splice_pipe_count * state_->options.num_network_threads +
       1024;
   if (state_->options.max_connections != INT32_MAX && limit < static_cast<uint64_t>(needed)) {
-    LOG(WARNING) << "the limit of file descriptors is " << limit << "; max_connections="
-                 << state_->options.max_connections << " needs about " << needed
-                 << " (ulimit -n, LimitNOFILE=)";
+    LOG(WARNING) << "the limit of file descriptors is " << limit
+                 << "; max_connections=" << state_->options.max_connections << " needs about "
+                 << needed << " (ulimit -n, LimitNOFILE=)";
   } else {
     LOG(INFO) << "file descriptors: limit " << limit;
   }

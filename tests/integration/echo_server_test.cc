@@ -54,11 +54,11 @@ class EchoServerTest : public ::testing::Test {
 class EchoServerFlagsTest : public EchoServerTest,
                             public ::testing::WithParamInterface<std::vector<const char*>> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Flags, EchoServerFlagsTest,
-    ::testing::Values(std::vector<const char*>{},
-                      std::vector<const char*>{"--dispatch=pool", "--num_io_threads=2"},
-                      std::vector<const char*>{"--uring_disable=all"}));
+INSTANTIATE_TEST_SUITE_P(Flags, EchoServerFlagsTest,
+                         ::testing::Values(std::vector<const char*>{},
+                                           std::vector<const char*>{"--dispatch=pool",
+                                                                    "--num_io_threads=2"},
+                                           std::vector<const char*>{"--uring_disable=all"}));
 
 TEST_P(EchoServerFlagsTest, AnswersAndEndsOnSigterm) {
   const std::string line = Start(GetParam());

@@ -60,8 +60,7 @@ class BackgroundSend {
       : thread_([fd, bytes = std::move(bytes)] {
           size_t sent = 0;
           while (sent < bytes.size()) {
-            const ssize_t n =
-                send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+            const ssize_t n = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return;
             sent += static_cast<size_t>(n);
@@ -240,8 +239,7 @@ bool TestServer::AwaitConnections(int64_t count) const {
 
 // --- TempFile -------------------------------------------------------------------------
 
-TempFile::TempFile(absl::string_view content)
-    : size_bytes_(static_cast<int64_t>(content.size())) {
+TempFile::TempFile(absl::string_view content) : size_bytes_(static_cast<int64_t>(content.size())) {
   const char* directory = std::getenv("TEST_TMPDIR");
   path_ = absl::StrCat(directory != nullptr ? directory : "/tmp", "/network_test_XXXXXX");
   const int fd = mkstemp(path_.data());

@@ -40,14 +40,15 @@ class NetworkTest : public ::testing::TestWithParam<Mode> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, NetworkTest,
-    ::testing::Values(Mode{"", Dispatch::kPool}, Mode{"", Dispatch::kInline},
-                      Mode{"all", Dispatch::kPool}, Mode{"all", Dispatch::kInline}),
-    [](const ::testing::TestParamInfo<Mode>& info) {
-      return absl::StrCat(info.param.disabled[0] == '\0' ? "Full" : "Rung519",
-                          info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline");
-    });
+INSTANTIATE_TEST_SUITE_P(Modes, NetworkTest,
+                         ::testing::Values(Mode{"", Dispatch::kPool}, Mode{"", Dispatch::kInline},
+                                           Mode{"all", Dispatch::kPool},
+                                           Mode{"all", Dispatch::kInline}),
+                         [](const ::testing::TestParamInfo<Mode>& info) {
+                           return absl::StrCat(
+                               info.param.disabled[0] == '\0' ? "Full" : "Rung519",
+                               info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline");
+                         });
 
 // --- frames -----------------------------------------------------------------------
 
@@ -128,8 +129,8 @@ TEST_P(NetworkTest, FramesOfAMegabyteAndMoreDoNotStall) {
   auto server = Serve(Echo);
   Client client(server->port());
   const Clock::time_point start = Clock::now();
-  for (const size_t size : {16'380u, 16'384u, 65'536u, 262'140u, 262'144u, 262'145u, 1u << 20,
-                            20u << 20}) {
+  for (const size_t size :
+       {16'380u, 16'384u, 65'536u, 262'140u, 262'144u, 262'145u, 1u << 20, 20u << 20}) {
     const std::string payload = Pattern(size, size);
     client.SendInBackground(Framed(payload) + Framed("small"));
     ASSERT_TRUE(client.ReadFrame() == payload) << size;
@@ -379,9 +380,8 @@ TEST_P(NetworkTest, AnIdleConnectionIsClosedOnTimeAndABusyOneIsSpared) {
 }
 
 TEST_P(NetworkTest, TheConnectionBeyondThePerIpMaximumIsClosedAtOnce) {
-  auto server = Serve(Echo, [](SocketServerOptions& options) {
-    options.max_connections_per_ip = 2;
-  });
+  auto server =
+      Serve(Echo, [](SocketServerOptions& options) { options.max_connections_per_ip = 2; });
   Client a(server->port());
   auto b = std::make_unique<Client>(server->port());
   a.SendFrame("a");
@@ -718,8 +718,9 @@ TEST(SocketServerStartTest, OptionsOutOfRangeAreNamed) {
             std::string::npos);
   EXPECT_NE(start([](auto& o) { o.queued_max_request_bytes = 5; }).find("queued_max_request_bytes"),
             std::string::npos);
-  EXPECT_NE(start([](auto& o) { o.sockets.congestion_control = "nonesuch"; })
-                .find("socket_congestion_control=nonesuch"),
+  EXPECT_NE(start([](auto& o) {
+              o.sockets.congestion_control = "nonesuch";
+            }).find("socket_congestion_control=nonesuch"),
             std::string::npos);
   EXPECT_NE(start([](auto& o) { o.listeners.clear(); }).find("no listeners"), std::string::npos);
 }

@@ -150,10 +150,9 @@ TEST_F(NetworkReceiveTest, RandomPiecesOfRandomFramesComeOutWhole) {
     while (at < stream.size()) {
       if (receive_.wants_direct() && random() % 4 != 0) {
         const int64_t charged = receive_.TryChargeDirect(1 + random() % 100'000, memory_);
-        const NetworkReceive::Target target =
-            receive_.direct_target(static_cast<size_t>(charged));
-        const size_t got = std::min({size_t{1} + random() % target.size_bytes,
-                                     target.size_bytes, stream.size() - at});
+        const NetworkReceive::Target target = receive_.direct_target(static_cast<size_t>(charged));
+        const size_t got = std::min(
+            {size_t{1} + random() % target.size_bytes, target.size_bytes, stream.size() - at});
         std::copy_n(stream.data() + at, got, target.to);
         at += got;
         receive_.UnchargeDirect(charged - static_cast<int64_t>(got), memory_);
