@@ -89,6 +89,7 @@ void Processor::OnThreadStart() {
   owner_.Bind();
   start_status_ = ring_->Attach();
   if (start_status_.ok()) start_status_ = receive_buffers_.Provide();
+  if (start_status_.ok()) registered_buffers_ = ring_->RegisterBuffers(slab_.RegisteredBuffers());
   started_.store(true, std::memory_order_release);
   started_.notify_all();
 }

@@ -98,6 +98,8 @@ class Processor final : public ThreadBody,
     started_.wait(false, std::memory_order_acquire);
     return start_status_;
   }
+  // Whether the ring has the slab as fixed buffers, and why not. After AwaitStart.
+  const absl::Status& registered_buffers() const { return registered_buffers_; }
   uring::RingStats ring_stats() const { return ring_->stats(); }
   int index() const { return index_; }
 
@@ -202,7 +204,8 @@ class Processor final : public ThreadBody,
   Connection::Limits limits_;
 
   ThreadOwner owner_;
-  absl::Status start_status_;  // written before started_
+  absl::Status start_status_;        // written before started_
+  absl::Status registered_buffers_;  // likewise
   std::atomic<bool> started_{false};
   PlaintextTransport plaintext_ ABSL_GUARDED_BY(owner_);
   ReceiveBuffers receive_buffers_;  // Release comes from any thread

@@ -98,6 +98,10 @@ struct SocketServerOptions {
   // <= 0: no limit. Memory of the receive rings is not counted.
   int64_t queued_max_request_bytes = -1;
   SocketOptions sockets;
+  // The slab is registered with each ring as fixed buffers, where the kernel has
+  // them and the memlock limit allows it; else it is used unregistered, with one
+  // line that says so, unless they are required.
+  bool require_registered_buffers = false;
   // Slab memory for requests that straddle receive buffers and for copied file
   // ranges; what does not fit comes from the heap.
   int64_t slab_bytes = 64 * 1024 * 1024;

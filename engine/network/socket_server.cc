@@ -183,8 +183,16 @@ absl::Status SocketServer::State::Open() {
 absl::Status SocketServer::State::StartThreads() {
   started = true;
   for (const auto& thread : processor_threads) thread->Start();
+  absl::Status registered;
   for (const auto& processor : processors) {
     GYRE_RETURN_IF_ERROR(processor->AwaitStart(), absl::StrCat("processor-", processor->index()));
+    registered.Update(processor->registered_buffers());
+  }
+  if (!registered.ok()) {
+    if (options.require_registered_buffers) {
+      return Annotate(registered, "require_registered_buffers");
+    }
+    LOG(INFO) << "going on without registered buffers: " << registered.message();
   }
   handlers->Start();
   for (const auto& thread : acceptor_threads) thread->Start();

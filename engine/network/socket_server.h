@@ -7,7 +7,8 @@
 // Owns: every thread, ring, connection and listening socket of the server.
 // Borrows: the handler, the clock and the metric registry, which outlive it.
 // Invariant: after Stop returns no handler is called any more; a Reply that comes
-// later is dropped, and none may come once the server is destroyed.
+// later is dropped, and every Reply has returned before the server is destroyed (so
+// whoever answers later, such as a timer's thread, is joined in between).
 #ifndef GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 #define GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 

@@ -215,6 +215,7 @@ TestServer::TestServer(const std::string& disabled, std::function<void(Request*)
   options.num_network_threads = 2;
   options.num_io_threads = 2;
   options.metrics = &metrics_;
+  options.slab_bytes = 8 << 20;
   options.api_names = {"Echo"};
   options.ring_factory = [features = *features](absl::string_view) {
     return uring::CreateUringRing(features, uring::RingOptions());

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "engine/network/socket_server.h"
+#include "engine/uring/features.h"
+#include "engine/uring/uring_ring.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
 
@@ -723,6 +725,27 @@ TEST(SocketServerStartTest, OptionsOutOfRangeAreNamed) {
             }).find("socket_congestion_control=nonesuch"),
             std::string::npos);
   EXPECT_NE(start([](auto& o) { o.listeners.clear(); }).find("no listeners"), std::string::npos);
+}
+
+TEST(SocketServerStartTest, RegisteredBuffersMayBeRequired) {
+  TestHandler handler(Echo);
+  const auto start = [&](const char* disabled, bool require) {
+    SocketServerOptions options;
+    options.listeners.resize(1);
+    options.listeners[0].endpoint = {"TEST", "127.0.0.1", 0};
+    options.slab_bytes = 1 << 20;
+    options.require_registered_buffers = require;
+    const uring::Features features = *uring::ProbeFeatures(*uring::ParseDisabled(disabled));
+    options.ring_factory = [features](absl::string_view) {
+      return uring::CreateUringRing(features, uring::RingOptions());
+    };
+    SocketServer server(std::move(options), handler);
+    return server.Start();
+  };
+  EXPECT_TRUE(start("register_buffers", false).ok());
+  const absl::Status refused = start("register_buffers", true);
+  EXPECT_NE(refused.message().find("require_registered_buffers"), absl::string_view::npos)
+      << refused;
 }
 
 TEST(SocketServerStartTest, AServerThatWasNeverStartedStops) {

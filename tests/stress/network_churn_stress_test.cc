@@ -57,7 +57,8 @@ constexpr int64_t kFileBytes = 1 << 20;
 class Handler {
  public:
   explicit Handler(const TempFile& file) : file_(file), late_([this] { AnswerLate(); }) {}
-  ~Handler() {
+  // Every Reply has returned.
+  void Stop() {
     stop_ = true;
     late_.join();
   }
@@ -209,6 +210,8 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
     EXPECT_EQ(server.Metric("network_connections_accepted_total"),
               server.Metric("network_connections_closed_total"));
     EXPECT_TRUE(server.server().Drain(1'000));
+    server.server().Stop();
+    handler.Stop();
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(right, 100);
