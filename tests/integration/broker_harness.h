@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -51,6 +52,7 @@ class Client {
   bool SendBytes(absl::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
@@ -93,11 +95,15 @@ class Client {
   // True when the peer has closed: nothing but an end comes.
   bool IsClosedByPeer() {
     char byte;
-    return ::recv(socket_.get(), &byte, 1, 0) <= 0;
+    return Receive(&byte, 1) <= 0;
   }
   bool HasBytesWithin(int timeout_ms) {
     pollfd poll = {socket_.get(), POLLIN, 0};
-    return ::poll(&poll, 1, timeout_ms) == 1;
+    int ready = 0;
+    do {
+      ready = ::poll(&poll, 1, timeout_ms);
+    } while (ready < 0 && errno == EINTR);
+    return ready == 1;
   }
 
   // --- What most tests do.
@@ -150,10 +156,18 @@ class Client {
   }
 
  private:
+  // Rings of the same process interrupt the threads that made them.
+  ssize_t Receive(char* to, size_t size_bytes) {
+    ssize_t got = 0;
+    do {
+      got = ::recv(socket_.get(), to, size_bytes, 0);
+    } while (got < 0 && errno == EINTR);
+    return got;
+  }
   bool ReadExactly(std::string& to) {
     size_t done = 0;
     while (done < to.size()) {
-      const ssize_t got = ::recv(socket_.get(), to.data() + done, to.size() - done, 0);
+      const ssize_t got = Receive(to.data() + done, to.size() - done);
       if (got <= 0) return false;
       done += static_cast<size_t>(got);
     }
