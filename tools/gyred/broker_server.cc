@@ -142,6 +142,7 @@ absl::Status BrokerServer::OpenBroker() {
   network.clock = &state.clock;
   network.metrics = state.metrics;
   network.api_names = ApiNames();
+  network.require_registered_buffers = state.options.require_registered_buffers;
   network.ring_factory = [&state](absl::string_view) {
     return uring::CreateUringRing(state.features, uring::RingOptions());
   };
