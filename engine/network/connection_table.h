@@ -46,11 +46,13 @@ inline constexpr int kOperationBits = 3;
 // Lists a slot can be in, by tag.
 struct StarvedTag;  // waits for provided buffers
 struct RangeTag;    // waits for a large range
+struct MemoryTag;   // waits for the memory budget
 struct ParkedTag;   // its run waits for room in the request channel
 struct TurnTag;     // used up its send quantum
 
 struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
                         IntrusiveListNode<RangeTag>,
+                        IntrusiveListNode<MemoryTag>,
                         IntrusiveListNode<ParkedTag>,
                         IntrusiveListNode<TurnTag>,
                         TimerEntry {

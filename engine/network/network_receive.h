@@ -70,6 +70,8 @@ class NetworkReceive {
 
   // Bytes appended and not yet looked at (a partial frame's are not counted).
   int64_t unparsed_bytes() const { return pending_bytes_; }
+  // What the frame under way holds of the budget.
+  int64_t charged_bytes() const { return charged_bytes_; }
   // There is something for Next() to look at.
   bool has_unseen() const {
     return pending_bytes_ > 0 || (assembling_ && total_bytes_ > 0 && !in_large_frame() &&

@@ -102,6 +102,7 @@ void Processor::OnThreadStop() {
     // Past the deadline of Stop: the kernel drops what is in flight with the ring.
     static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
+    static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<TurnTag>&>(slot).Unlink();
     idle_wheel_.Cancel(&slot);
@@ -131,6 +132,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   if (receive_buffers_.ReturnReleased() > 0 || !starved_.empty()) RearmStarved();
   ExpireIdle();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
+  if (!memory_waiters_.empty() && now_ns_ >= memory_deadlock_ns_) BreakMemoryDeadlock();
   // Those that were in line when the turn began.
   if (!turns_.empty()) {
     worked = true;
@@ -148,6 +150,9 @@ bool Processor::RunOnce(int64_t now_ns) {
 
   next_deadline_ns_ = idle_wheel_.NextExpiryNs();
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
+  if (!memory_waiters_.empty()) {
+    next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
+  }
   if (options_.reap_every_turn) return worked;
   return !turns_.empty() || !MailboxesEmpty();
 }
@@ -392,6 +397,7 @@ void Processor::Shutdown(Slot& slot) {
   connection.OnShutdownDone();
   static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
   static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
+  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
   connection.SetStarved(false);
   connection.SetWaitingForMemory(false);
   if (starved_.empty()) receive_buffers_.SetStarved(false);

@@ -175,6 +175,7 @@ class Processor final : public ThreadBody,
   void ExpireIdle() GYRE_REQUIRES_OWNER(owner_);
   void ReportInput(Slot& slot, bool news) GYRE_REQUIRES_OWNER(owner_);
   void WaitForMemory(Slot& slot, int64_t bytes) GYRE_REQUIRES_OWNER(owner_);
+  void BreakMemoryDeadlock() GYRE_REQUIRES_OWNER(owner_);
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
       GYRE_REQUIRES_OWNER(owner_);
@@ -190,6 +191,9 @@ class Processor final : public ThreadBody,
   static constexpr int kMaxNewPerTurn = 20;
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
+  // Waiting for memory this long without a grant, while no whole request holds
+  // any, means that partial frames hold it all and wait for each other.
+  static constexpr int64_t kMemoryDeadlockNs = 500'000'000;
 
   const int index_;
   const ProcessorOptions options_;
@@ -214,6 +218,7 @@ class Processor final : public ThreadBody,
   TimingWheel idle_wheel_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, ParkedTag> parked_runs_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
   std::vector<std::unique_ptr<ConnectionRequest>> requests_ ABSL_GUARDED_BY(owner_);
@@ -223,6 +228,7 @@ class Processor final : public ThreadBody,
   int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t memory_deadlock_ns_ ABSL_GUARDED_BY(owner_) = 0;
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;

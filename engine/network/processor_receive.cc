@@ -220,7 +220,11 @@ void Processor::WaitForMemory(Slot& slot, int64_t bytes) {
   };
   slot.memory_wait_pending = true;
   slot.connection.OnOperationSubmitted();  // the slot stays until the answer
-  if (channel_.memory().Wait(&slot.memory_wait)) return;
+  if (channel_.memory().Wait(&slot.memory_wait)) {
+    if (memory_waiters_.empty()) memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
+    memory_waiters_.PushBack(&slot);
+    return;
+  }
   slot.memory_wait_pending = false;
   slot.connection.OnOperationRetired();
   LogClose(slot, "a request larger than queued_max_request_bytes");
@@ -228,12 +232,31 @@ void Processor::WaitForMemory(Slot& slot, int64_t bytes) {
 }
 
 void Processor::OnMemoryGranted(Slot& slot) {
+  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
+  memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
   slot.memory_wait_pending = false;
   slot.granted_bytes = slot.memory_wait.bytes;
   slot.connection.OnOperationRetired();
   slot.connection.SetWaitingForMemory(false);
   if (slot.connection.closing()) SpendGranted(slot);
   Settle(slot);
+}
+
+// Closes the connection whose partial frame holds most, so that the others go on.
+void Processor::BreakMemoryDeadlock() {
+  memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
+  if (channel_.charged_requests() > 0) return;
+  Slot* victim = nullptr;
+  table_.ForEach([&victim](Slot& slot) {
+    if (slot.connection.shutdown_done() || slot.receive.charged_bytes() == 0) return;
+    if (victim == nullptr || slot.receive.charged_bytes() >= victim->receive.charged_bytes()) {
+      victim = &slot;
+    }
+  });
+  if (victim == nullptr) return;
+  LogClose(*victim, "partial requests hold all of queued_max_request_bytes");
+  victim->connection.Abort();
+  Settle(*victim);
 }
 
 // What was granted and not used goes back.

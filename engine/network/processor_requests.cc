@@ -23,6 +23,7 @@ void Processor::DispatchFrames(Slot& slot) {
       ConnectionRequest* request = AcquireRequest();
       request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,
                     std::move(frame.payload), charges_memory_ ? frame.charged_bytes : 0, now_ns_);
+      if (charges_memory_ && frame.charged_bytes > 0) channel_.OnRequestCharged();
       slot.output.Push(request);
       if (last != nullptr) {
         last->next_in_run = request;

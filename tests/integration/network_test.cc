@@ -475,6 +475,29 @@ TEST_P(NetworkTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstIsDone)
   EXPECT_TRUE(AwaitTrue([&] { return server->Metric("request_memory_used_bytes") == 0; }));
 }
 
+TEST_P(NetworkTest, PartialRequestsThatHoldAllMemoryDoNotWaitForEachOtherForEver) {
+  auto server = Serve(Echo, [](SocketServerOptions& options) {
+    options.num_network_threads = 1;
+    options.processor.connection.socket_request_max_bytes = 1 << 20;
+    options.queued_max_request_bytes = 2 << 20;
+  });
+  const std::string payload = Pattern(1 << 20, 1);
+  const std::string frame = Framed(payload);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 5; ++i) {
+    clients.push_back(std::make_unique<Client>(server->port()));
+    clients.back()->Send(frame.substr(0, 600'000));
+  }
+  ASSERT_TRUE(server->AwaitMetric("network_memory_waits_total", 1));
+  for (auto& client : clients) client->SendInBackground(frame.substr(600'000));
+  int answered = 0;
+  for (auto& client : clients) answered += client->ReadFrame() == payload ? 1 : 0;
+  EXPECT_GE(answered, 1);
+  clients.clear();
+  EXPECT_TRUE(server->AwaitConnections(0));
+  EXPECT_EQ(server->Metric("request_memory_used_bytes"), 0);
+}
+
 // --- a full request queue -------------------------------------------------------------
 
 // Requests that keep the handler's thread until the gate opens.
