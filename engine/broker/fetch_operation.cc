@@ -59,10 +59,11 @@ void FetchOperation::Start() {
   services_.replicas.fetch_purgatory().TryCompleteElseWatch(RefPtr<DelayedOperation>(this), keys);
 }
 
-bool FetchOperation::MustAnswer() const { return must_tell_ || read_bytes_ >= min_bytes_; }
+bool FetchOperation::MustAnswer() const { return must_tell_ || ready_bytes_ >= min_bytes_; }
 
 void FetchOperation::ReadAll() {
   read_bytes_ = 0;
+  ready_bytes_ = 0;
   must_tell_ = false;
   for (TopicState& topic : topics_) {
     for (PartitionState& state : topic.partitions) {
@@ -72,7 +73,8 @@ void FetchOperation::ReadAll() {
       const int64_t max_bytes = std::min(state.max_bytes, max_bytes_ - read_bytes_);
       Read(state, std::max<int64_t>(max_bytes, 0), first_data);
       read_bytes_ += state.slice.size_bytes;
-      must_tell_ |= state.error != ErrorCode::kNone || state.has_diverged;
+      ready_bytes_ += state.ready_bytes;
+      must_tell_ |= state.error != ErrorCode::kNone || state.has_diverged || state.cannot_grow;
     }
   }
 }
@@ -82,6 +84,8 @@ void FetchOperation::Read(PartitionState& state, int64_t max_bytes, bool min_one
   state.high_watermark = state.log_start_offset = -1;
   state.has_diverged = false;
   state.slice = FileSlice();
+  state.ready_bytes = 0;
+  state.cannot_grow = false;
   if (!state.partition) {
     state.error = ErrorCode::kUnknownTopicOrPartition;
     return;
@@ -91,9 +95,11 @@ void FetchOperation::Read(PartitionState& state, int64_t max_bytes, bool min_one
   if (state.error != ErrorCode::kNone) return;
   state.error = partition.CheckLeaderEpoch(state.current_leader_epoch);
   if (state.error != ErrorCode::kNone) return;
-  // A follower that is not among the replicas: its metadata is ahead of ours.
+  // A follower that is not among the replicas: when it knows the leader's epoch
+  // its metadata is ahead of ours.
   if (replica_id_ >= 0) {
-    state.error = ErrorCode::kUnknownLeaderEpoch;
+    state.error = state.current_leader_epoch >= 0 ? ErrorCode::kUnknownLeaderEpoch
+                                                  : ErrorCode::kNotLeaderOrFollower;
     return;
   }
   const PartitionLog& log = partition.log();
@@ -119,6 +125,13 @@ void FetchOperation::Read(PartitionState& state, int64_t max_bytes, bool min_one
   state.high_watermark = high_watermark;
   state.log_start_offset = result.log_start_offset;
   state.slice = std::move(result.slice);
+  state.ready_bytes = state.slice.size_bytes;
+  if (result.next_offset >= high_watermark) return;
+  // More is there than was taken. Only whole batches are taken, so a limit is
+  // rarely met exactly; a client whose limit is not above its min_bytes must not
+  // wait for the difference.
+  state.ready_bytes = std::max(state.ready_bytes, max_bytes);
+  state.cannot_grow = result.reached_segment_end;
 }
 
 bool FetchOperation::HasNewData() const {
@@ -172,8 +185,7 @@ void FetchOperation::Answer() {
         partition.diverging_epoch.end_offset = state.diverging.end_offset;
       }
       if (state.slice.size_bytes == 0) continue;
-      partition.records =
-          wire::RecordsView::External(static_cast<size_t>(state.slice.size_bytes));
+      partition.records = wire::RecordsView::External(static_cast<size_t>(state.slice.size_bytes));
       slices.push_back(std::move(state.slice));
     }
   }

@@ -48,6 +48,9 @@ class FetchOperation final : public DelayedOperation {
     EpochEndOffset diverging;
     bool has_diverged = false;
     FileSlice slice;
+    // What the slice counts for against min_bytes.
+    int64_t ready_bytes = 0;
+    bool cannot_grow = false;
   };
   struct TopicState {
     std::string name;
@@ -75,7 +78,9 @@ class FetchOperation final : public DelayedOperation {
   size_t partition_count_ = 0;
   // Of the latest read.
   int64_t read_bytes_ = 0;
-  bool must_tell_ = false;  // an error, or a log that diverged
+  int64_t ready_bytes_ = 0;
+  // An error, a log that diverged, or a slice that waiting cannot lengthen.
+  bool must_tell_ = false;
 };
 
 }  // namespace gyre

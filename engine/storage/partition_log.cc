@@ -722,6 +722,7 @@ ReadResult PartitionLog::Read(int64_t offset, int64_t max_bytes, int64_t upper_b
   }
   result.slice = {segment->file(), first->position, end_position - first->position};
   result.next_offset = end_offset;
+  result.reached_segment_end = end_position == extent.size_bytes;
   return result;
 }
 

@@ -75,6 +75,8 @@ struct ReadResult {
   FileSlice slice;
   // The offset after the slice's last record; the asked one when it is empty.
   int64_t next_offset = -1;
+  // The slice ends where its segment ends: no read can add to it.
+  bool reached_segment_end = false;
   int64_t log_start_offset = -1;
   int64_t log_end_offset = -1;
 };

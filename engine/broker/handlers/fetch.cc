@@ -6,13 +6,20 @@
 
 namespace gyre {
 
+namespace {
+
+constexpr int32_t kNewSession = 0;
+constexpr int32_t kNoSession = -1;
+
+}  // namespace
+
 void HandleFetch(const BrokerServices& services, RequestContext context) {
   proto::FetchRequest request;
   if (!context.Decode(request)) return;
   // Epochs 0 and -1 ask for everything named, and the id 0 that comes back says
-  // that there is no session to go on with. Only an increment to a session
-  // cannot be understood.
-  if (request.session_epoch > 0) {
+  // that there is no session to go on with. Any other is an increment to a
+  // session, which cannot be understood.
+  if (request.session_epoch != kNewSession && request.session_epoch != kNoSession) {
     proto::FetchResponse response;
     response.error_code = ErrorCode::kFetchSessionIdNotFound;
     return context.Reply(response);

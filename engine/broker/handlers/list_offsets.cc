@@ -40,6 +40,10 @@ void FindByTimestamp(const Partition& partition, int64_t timestamp, ResponsePart
   out.leader_epoch = found.leader_epoch;
 }
 
+// Special values of versions that are not served.
+bool IsUnknownTimestamp(int64_t timestamp) { return timestamp < kEarliest; }
+
+// Precondition: the timestamp is a known one.
 void Find(const Partition& partition, const RequestPartition& asked, ResponsePartition& out) {
   out.error_code = partition.CheckUsable();
   if (out.error_code != ErrorCode::kNone) return;
@@ -52,13 +56,8 @@ void Find(const Partition& partition, const RequestPartition& asked, ResponsePar
     out.leader_epoch = partition.leader_epoch();
     return;
   }
-  if (asked.timestamp == kEarliest) {
-    out.offset = partition.log().log_start_offset();
-    out.leader_epoch = EarliestEpoch(partition, out.offset);
-    return;
-  }
-  // Special values of versions that are not served.
-  out.error_code = ErrorCode::kUnsupportedVersion;
+  out.offset = partition.log().log_start_offset();
+  out.leader_epoch = EarliestEpoch(partition, out.offset);
 }
 
 // Partitions that are named more than once.
@@ -91,6 +90,10 @@ void HandleListOffsets(const BrokerServices& services, RequestContext context) {
       out.partition_index = asked.partition_index;
       if (duplicates.contains({topic.name, asked.partition_index})) {
         out.error_code = ErrorCode::kInvalidRequest;
+        continue;
+      }
+      if (IsUnknownTimestamp(asked.timestamp)) {
+        out.error_code = ErrorCode::kUnsupportedVersion;
         continue;
       }
       const PartitionRef partition = services.replicas.Find(topic.name, asked.partition_index);

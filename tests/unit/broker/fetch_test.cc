@@ -37,7 +37,8 @@ class FetchTest : public BrokerTest {
     for (absl::string_view rest = partition.records.bytes(); !rest.empty();) {
       EXPECT_EQ(CheckBatchShape(rest), BatchShape::kOk);
       const RecordBatchView batch(rest);
-      EXPECT_EQ(batch.crc(), ComputeBatchCrc(rest.substr(0, static_cast<size_t>(batch.size_bytes()))));
+      EXPECT_EQ(batch.crc(),
+                ComputeBatchCrc(rest.substr(0, static_cast<size_t>(batch.size_bytes()))));
       offsets.push_back(batch.base_offset());
       rest.remove_prefix(static_cast<size_t>(batch.size_bytes()));
     }
@@ -54,8 +55,8 @@ class FetchTest : public BrokerTest {
     request.replica_id = -1;
     auto& topic = request.topics.emplace_back();
     topic.name = "t";
-    topic.partitions.push_back({.partition_index = 0, .current_leader_epoch = epoch,
-                                .timestamp = timestamp});
+    topic.partitions.push_back(
+        {.partition_index = 0, .current_leader_epoch = epoch, .timestamp = timestamp});
     return Call(request, version).topics.at(0).partitions.at(0);
   }
 };
@@ -142,11 +143,13 @@ TEST_F(FetchTest, ThereAreNoSessions) {
     EXPECT_EQ(response.session_id, 0);
     EXPECT_EQ(response.responses.size(), 1u);
   }
-  request.session_epoch = 1;
-  const auto response = Call(request, 11);
-  EXPECT_EQ(response.error_code, ErrorCode::kFetchSessionIdNotFound);
-  EXPECT_EQ(response.session_id, 0);
-  EXPECT_TRUE(response.responses.empty());
+  for (const int32_t epoch : {1, INT32_MAX, -2}) {
+    request.session_epoch = epoch;
+    const auto response = Call(request, 11);
+    EXPECT_EQ(response.error_code, ErrorCode::kFetchSessionIdNotFound);
+    EXPECT_EQ(response.session_id, 0);
+    EXPECT_TRUE(response.responses.empty());
+  }
 }
 
 TEST_F(FetchTest, LeaderEpochsAreChecked) {
@@ -246,6 +249,40 @@ TEST_F(FetchTest, MinBytesIsWaitedFor) {
             3u);
 }
 
+TEST_F(FetchTest, AByteLimitBetweenBatchesDoesNotHoldUpMinBytes) {
+  Fill(3, 1, 1000);
+  proto::FetchRequest request = Request(0);
+  request.max_wait_ms = 500;
+  request.min_bytes = 1500;
+  for (const int32_t partition_max_bytes : {1500, 1 << 20}) {
+    // One batch fits into either limit, a second one does not.
+    request.topics[0].partitions[0].partition_max_bytes = partition_max_bytes;
+    request.max_bytes = partition_max_bytes == 1500 ? 1 << 20 : 1500;
+    const auto exchange = Send(request, 11);
+    ASSERT_TRUE(exchange->answered()) << partition_max_bytes;
+    EXPECT_EQ(BaseOffsets(exchange->As<proto::FetchResponse>(11).responses[0].partitions[0]),
+              (std::vector<int64_t>{0}));
+  }
+  // The limit itself is less than asked for: the other partition may add to it.
+  request.topics[0].partitions[0].partition_max_bytes = 1400;
+  EXPECT_FALSE(Send(request, 11)->answered());
+  AdvanceMs(501);
+}
+
+TEST_F(FetchTest, TheEndOfASegmentDoesNotHoldUpMinBytes) {
+  ASSERT_EQ(CreateTopic("rolled", 1, {{"internal.segment.bytes", "2000"}}), ErrorCode::kNone);
+  Fill(2, 1, 900, "rolled");
+  proto::FetchRequest request = Request(0, 0, "rolled");
+  request.max_wait_ms = 500;
+  request.min_bytes = 1 << 19;
+  const auto at_the_end = Send(request, 11);
+  EXPECT_FALSE(at_the_end->answered());
+  Fill(1, 1, 900, "rolled");
+  ASSERT_GT(broker->replicas().Find("rolled", 0)->log().segment_count(), 1);
+  EXPECT_TRUE(at_the_end->answered());
+  EXPECT_TRUE(Send(request, 11)->answered());
+}
+
 TEST_F(FetchTest, AtTheDeadlineThereMayBeLessThanMinBytes) {
   proto::FetchRequest request = Request(0);
   request.max_wait_ms = 500;
@@ -295,6 +332,8 @@ TEST_F(FetchTest, WaitingFetchesAreAnsweredBeforeADrain) {
 TEST_F(FetchTest, FollowersAreNotServed) {
   proto::FetchRequest request = Request(0);
   request.replica_id = 2;
+  EXPECT_EQ(Fetch(request).error_code, ErrorCode::kNotLeaderOrFollower);
+  request.topics[0].partitions[0].current_leader_epoch = 0;
   EXPECT_EQ(Fetch(request).error_code, ErrorCode::kUnknownLeaderEpoch);
 }
 
@@ -348,6 +387,7 @@ TEST_F(FetchTest, ListOffsetsKnowsTheEndsAndTheTimes) {
 TEST_F(FetchTest, SpecialTimesOfLaterVersionsAreUnsupported) {
   for (int64_t timestamp : {-3, -4, -5, -6, -7}) {
     EXPECT_EQ(List(timestamp).error_code, ErrorCode::kUnsupportedVersion);
+    EXPECT_EQ(List(timestamp, 6, 9).error_code, ErrorCode::kUnsupportedVersion);
   }
 }
 
