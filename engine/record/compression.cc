@@ -21,10 +21,22 @@ constexpr int kGzipWindowBits = 15 + 16;  // zlib's way to ask for the gzip wrap
 constexpr size_t kSnappyMaxExpansion = 22;
 constexpr size_t kXerialBlockBytes = 32 * 1024;
 constexpr size_t kXerialHeaderBytes = 16;
+constexpr char kLz4Magic[4] = {'\x04', '\x22', '\x4d', '\x18'};
+constexpr size_t kLz4FlagsAt = 4;
+constexpr uint8_t kLz4IndependentBlocks = 1 << 5;
+constexpr char kLinkedBlocks[] = "blocks that depend on each other";
 constexpr char kXerialMagic[8] = {'\x82', 'S', 'N', 'A', 'P', 'P', 'Y', '\0'};
 
 absl::Status Damaged(Codec codec, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(CodecName(codec), ": ", why));
+}
+
+// Kafka's consumers read independent blocks only: a frame that links its blocks
+// must not get into a log.
+bool HasLinkedBlocks(absl::string_view frame) {
+  return frame.size() > kLz4FlagsAt &&
+         std::memcmp(frame.data(), kLz4Magic, sizeof kLz4Magic) == 0 &&
+         (static_cast<uint8_t>(frame[kLz4FlagsAt]) & kLz4IndependentBlocks) == 0;
 }
 
 absl::Status BeyondLimit(Codec codec) {
@@ -202,11 +214,13 @@ absl::StatusOr<absl::string_view> Decompressor::NextLz4() {
   if (!started_) {
     LZ4F_resetDecompressionContext(contexts_->lz4);
     frame_open_ = true;
+    if (HasLinkedBlocks(input_)) return Damaged(codec_, kLinkedBlocks);
   }
   char* window = Window(kWindowBytes);
   while (true) {
     if (!frame_open_) {
       if (input_.empty()) return absl::string_view();
+      if (HasLinkedBlocks(input_)) return Damaged(codec_, kLinkedBlocks);
       frame_open_ = true;
     }
     size_t produced = kWindowBytes;

@@ -4,7 +4,7 @@
 //
 // Framings: gzip is RFC 1952, members may follow each other; snappy is either
 // xerial blocks or one raw block, told apart by the first 8 bytes; lz4 is the
-// LZ4 frame format; zstd is zstd frames.
+// LZ4 frame format with independent blocks; zstd is zstd frames.
 #ifndef GYRE_ENGINE_RECORD_COMPRESSION_H_
 #define GYRE_ENGINE_RECORD_COMPRESSION_H_
 

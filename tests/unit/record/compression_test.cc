@@ -1,5 +1,6 @@
 #include "engine/record/compression.h"
 
+#include <lz4frame.h>
 #include <zlib.h>
 
 #include <string>
@@ -52,6 +53,24 @@ TEST(CompressionTest, FramesMayFollowEachOther) {
     const std::string both = Compress(codec, "one ") + Compress(codec, "two");
     EXPECT_EQ(*Decompress(codec, both), "one two") << CodecName(codec);
   }
+}
+
+std::string Lz4Frame(absl::string_view bytes, LZ4F_blockMode_t mode) {
+  LZ4F_preferences_t preferences{};
+  preferences.frameInfo.blockMode = mode;
+  std::string frame(LZ4F_compressFrameBound(bytes.size(), &preferences), '\0');
+  frame.resize(
+      LZ4F_compressFrame(frame.data(), frame.size(), bytes.data(), bytes.size(), &preferences));
+  return frame;
+}
+
+TEST(CompressionTest, Lz4BlocksThatDependOnEachOtherAreRefusedInAnyFrame) {
+  const std::string bytes = Compressible(200000);
+  const std::string alone = Lz4Frame(bytes, LZ4F_blockIndependent);
+  const std::string linked = Lz4Frame(bytes, LZ4F_blockLinked);
+  EXPECT_TRUE(Decompress(Codec::kLz4, alone).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Decompress(Codec::kLz4, linked).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Decompress(Codec::kLz4, alone + linked).status()));
 }
 
 TEST(CompressionTest, APayloadCutShortIsAnError) {
