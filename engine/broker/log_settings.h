@@ -11,6 +11,7 @@ inline LogConfig ToLogConfig(const TopicConfig& topic) {
   LogConfig config;
   config.segment_bytes = topic.segment_bytes;
   config.max_message_bytes = topic.max_message_bytes;
+  config.max_decompressed_message_bytes = topic.max_decompressed_message_bytes;
   config.index_interval_bytes = topic.index_interval_bytes;
   config.log_append_time = topic.log_append_time;
   config.is_compacted = topic.cleanup_compact;

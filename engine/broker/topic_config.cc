@@ -46,6 +46,7 @@ constexpr TopicConfigKey kKeys[] = {
     String("compression.type", "producer", "uncompressed,zstd,lz4,snappy,gzip,producer"),
     Int("compression.zstd.level", "3", -131072, 22),
     Long("delete.retention.ms", "86400000", 0),
+    Bool("errors.deadletterqueue.group.enable", "false"),
     Long("file.delete.delay.ms", "60000", 0),
     Long("flush.messages", kLongMax, 1),
     Long("flush.ms", kLongMax, 0),
@@ -56,6 +57,7 @@ constexpr TopicConfigKey kKeys[] = {
     Long("local.retention.bytes", "-2", -2),
     Long("local.retention.ms", "-2", -2),
     Long("max.compaction.lag.ms", kLongMax, 1),
+    Int("max.decompressed.message.bytes", "2147483639", 1, 2147483639),
     Int("max.message.bytes", "1048588", 0),
     Long("message.timestamp.after.max.ms", "3600000", 0),
     Long("message.timestamp.before.max.ms", kLongMax, 0),
@@ -64,6 +66,8 @@ constexpr TopicConfigKey kKeys[] = {
     Long("min.compaction.lag.ms", "0", 0),
     Int("min.insync.replicas", "1", 1),
     Bool("preallocate", "false"),
+    Long("remote.copy.lag.bytes", "-1", -1),
+    Long("remote.copy.lag.ms", "0", -1),
     Bool("remote.log.copy.disable", "false"),
     Bool("remote.log.delete.on.disable", "false"),
     Bool("remote.storage.enable", "false"),
@@ -117,6 +121,30 @@ std::vector<absl::string_view> SplitList(absl::string_view value) {
   std::vector<absl::string_view> items = absl::StrSplit(value, ',', absl::SkipWhitespace());
   for (absl::string_view& item : items) item = absl::StripAsciiWhitespace(item);
   return items;
+}
+
+// "*" alone, or partition:broker pairs.
+bool IsReplicaList(absl::string_view value) {
+  const std::vector<absl::string_view> items = SplitList(value);
+  if (items.size() == 1 && items[0] == "*") return true;
+  return absl::c_all_of(items, [](absl::string_view item) {
+    const std::vector<absl::string_view> ids = absl::StrSplit(item, ':');
+    return ids.size() == 2 && absl::c_all_of(ids, [](absl::string_view id) {
+             return !id.empty() && absl::c_all_of(id, absl::ascii_isdigit);
+           });
+  });
+}
+
+// What the table of ranges and choices cannot say; null when nothing is wrong.
+const char* WhyRefusedByName(absl::string_view name, absl::string_view value) {
+  if (name == "compression.gzip.level" && value == "0") return "between 1 and 9 or equal to -1";
+  if (name == "remote.storage.enable" && absl::EqualsIgnoreCase(value, "true")) {
+    return "false: this broker has no tiered storage";
+  }
+  if (absl::EndsWith(name, ".replication.throttled.replicas") && !IsReplicaList(value)) {
+    return "* or a list of partition:broker";
+  }
+  return nullptr;
 }
 
 bool IsChoice(const TopicConfigKey& key, absl::string_view value) {
@@ -205,7 +233,22 @@ absl::Status ValidateTopicConfig(absl::string_view name, absl::string_view value
   if (key == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("Unknown topic config name: ", name));
   }
+  if (const char* legal = WhyRefusedByName(name, absl::StripAsciiWhitespace(value))) {
+    return Refuse(*key, value, legal);
+  }
   return Validate(*key, value);
+}
+
+absl::Status ValidateTogether(const TopicConfigOverrides& configs) {
+  int64_t min_lag_ms = 0;
+  int64_t max_lag_ms = std::numeric_limits<int64_t>::max();
+  const Overrides overrides(configs);
+  overrides.Read("min.compaction.lag.ms", min_lag_ms);
+  overrides.Read("max.compaction.lag.ms", max_lag_ms);
+  if (min_lag_ms <= max_lag_ms) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("conflict topic config setting min.compaction.lag.ms (", min_lag_ms,
+                   ") > max.compaction.lag.ms (", max_lag_ms, ")"));
 }
 
 TopicConfig EffectiveTopicConfig(const TopicConfigOverrides& values,
@@ -215,6 +258,7 @@ TopicConfig EffectiveTopicConfig(const TopicConfigOverrides& values,
   config.max_message_bytes = defaults.max_message_bytes;
   config.segment_bytes = defaults.segment_bytes;
   overrides.Read("max.message.bytes", config.max_message_bytes);
+  overrides.Read("max.decompressed.message.bytes", config.max_decompressed_message_bytes);
   overrides.Read("segment.bytes", config.segment_bytes);
   overrides.Read("internal.segment.bytes", config.segment_bytes);
   overrides.Read("segment.index.bytes", config.segment_index_bytes);

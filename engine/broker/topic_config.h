@@ -45,6 +45,8 @@ using TopicConfigOverrides = std::map<std::string, std::string, std::less<>>;
 
 // INVALID_ARGUMENT with a message that names the config and its legal values.
 absl::Status ValidateTopicConfig(absl::string_view name, absl::string_view value);
+// The same for what one config demands of another; each is legal by itself.
+absl::Status ValidateTogether(const TopicConfigOverrides& configs);
 
 // What the broker's flags say for topics that say nothing.
 struct TopicConfigDefaults {
@@ -52,11 +54,19 @@ struct TopicConfigDefaults {
   int64_t segment_bytes = 1073741824;
 };
 
-enum class CompressionTypeConfig : uint8_t { kProducer, kUncompressed, kGzip, kSnappy, kLz4, kZstd };
+enum class CompressionTypeConfig : uint8_t {
+  kProducer,
+  kUncompressed,
+  kGzip,
+  kSnappy,
+  kLz4,
+  kZstd
+};
 
 // The effective values of one topic.
 struct TopicConfig {
   int32_t max_message_bytes = 1048588;
+  int32_t max_decompressed_message_bytes = 2147483639;
   int64_t segment_bytes = 1073741824;
   int32_t segment_index_bytes = 10485760;
   int32_t index_interval_bytes = 4096;

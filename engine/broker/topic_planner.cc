@@ -73,6 +73,8 @@ bool TopicPlanner::CheckConfigs(const NewTopic& topic, TopicConfigOverrides& con
     }
     configs[name] = *value;
   }
+  const absl::Status status = ValidateTogether(configs);
+  if (!status.ok()) return Refuse(result, ErrorCode::kInvalidConfig, std::string(status.message()));
   return true;
 }
 
@@ -217,9 +219,8 @@ DeleteTopicResult TopicPlanner::Delete(const TopicSelector& selector) {
   DeleteTopicResult result;
   result.name = selector.name;
   result.id = selector.id;
-  const MetadataImage::TopicPtr topic = selector.name.has_value()
-                                            ? image_.FindTopic(*selector.name)
-                                            : image_.FindTopic(selector.id);
+  const MetadataImage::TopicPtr topic =
+      selector.name.has_value() ? image_.FindTopic(*selector.name) : image_.FindTopic(selector.id);
   if (topic == nullptr) {
     const bool by_name = selector.name.has_value();
     result.error = by_name ? ErrorCode::kUnknownTopicOrPartition : ErrorCode::kUnknownTopicId;

@@ -7,9 +7,10 @@
 
 namespace gyre {
 
-RecordScanner::RecordScanner(const RecordBatchView& batch, Decompressor& decompressor)
+RecordScanner::RecordScanner(const RecordBatchView& batch, Decompressor& decompressor,
+                             int64_t limit_bytes)
     : batch_(batch), decompressor_(decompressor), record_count_(batch.record_count()) {
-  decompressor_.Start(batch.codec(), batch.payload());
+  decompressor_.Start(batch.codec(), batch.payload(), limit_bytes);
 }
 
 bool RecordScanner::Fail(absl::string_view why) {

@@ -25,7 +25,8 @@ struct ScannedRecord {
 class RecordScanner {
  public:
   // The whole batch is at `batch`; its codec is one of the known ones.
-  RecordScanner(const RecordBatchView& batch, Decompressor& decompressor);
+  RecordScanner(const RecordBatchView& batch, Decompressor& decompressor,
+                int64_t limit_bytes = kMaxDecompressedBytes);
 
   // False after the last record, or at the first malformed one.
   bool Next(ScannedRecord* record);

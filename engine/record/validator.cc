@@ -33,7 +33,9 @@ ValidationResult CheckFraming(absl::string_view records) {
     case BatchShape::kBadMagic:
       return Refuse(ErrorCode::kCorruptMessage, "Unknown magic in the record batch");
     case BatchShape::kTooShort:
-      if (records.size() < batch::kMinPrefixBytes) {
+      // Cut short, or a length that no batch can have.
+      if (records.size() < batch::kMinPrefixBytes ||
+          RecordBatchView(records).length() >= static_cast<int32_t>(batch::kMinLength)) {
         return InvalidRecord("Produce requests must hold at least one whole record batch");
       }
       return Refuse(ErrorCode::kCorruptMessage, "The record batch is shorter than its header");
@@ -95,13 +97,13 @@ class RecordErrors {
  public:
   void Add(int32_t index, ErrorCode code, std::string message) {
     ++count_;
-    only_timestamps_ = only_timestamps_ && code == ErrorCode::kInvalidTimestamp;
+    has_timestamp_ = has_timestamp_ || code == ErrorCode::kInvalidTimestamp;
     if (errors_.size() < kMaxRecordErrors) errors_.push_back({index, std::move(message)});
   }
   bool empty() const { return count_ == 0; }
   ValidationResult Take() {
     ValidationResult result =
-        Refuse(only_timestamps_ ? ErrorCode::kInvalidTimestamp : ErrorCode::kInvalidRecord,
+        Refuse(has_timestamp_ ? ErrorCode::kInvalidTimestamp : ErrorCode::kInvalidRecord,
                absl::StrCat("One or more records have been rejected: ", count_,
                             " in total, first: ", errors_.front().message));
     result.record_errors = std::move(errors_);
@@ -110,7 +112,7 @@ class RecordErrors {
 
  private:
   int64_t count_ = 0;
-  bool only_timestamps_ = true;
+  bool has_timestamp_ = false;
   std::vector<RecordError> errors_;
 };
 
@@ -124,7 +126,9 @@ bool IsTimestampAllowed(int64_t timestamp, const ValidationRules& rules) {
 ValidationResult CheckRecords(const RecordBatchView& view, const ValidationRules& rules) {
   // A codec's context costs more to make than a small batch to check.
   thread_local Decompressor decompressor;
-  RecordScanner scanner(view, decompressor);
+  RecordScanner scanner(
+      view, decompressor,
+      view.codec() == Codec::kNone ? kMaxDecompressedBytes : rules.max_decompressed_bytes);
   RecordErrors errors;
   ScannedRecord record;
   int64_t max_timestamp = kNoTimestamp;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/record/compression.h"
 #include "engine/record/record_batch.h"
 #include "proto/wire/error_code.h"
 
@@ -29,6 +30,7 @@ struct ValidationRules {
   int16_t produce_version = std::numeric_limits<int16_t>::max();
   int32_t max_message_bytes = 1048588;
   int64_t segment_bytes = int64_t{1} << 30;
+  int64_t max_decompressed_bytes = kMaxDecompressedBytes;  // of a compressed batch's records
   bool is_compacted = false;     // cleanup.policy has compact: keys are required
   bool log_append_time = false;  // message.timestamp.type=LogAppendTime
   int64_t now_ms = 0;

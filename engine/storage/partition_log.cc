@@ -398,6 +398,8 @@ bool PartitionLog::Prepare(AppendRequest* request) {
   rules.produce_version = request->produce_version;
   rules.max_message_bytes = config.max_message_bytes;
   rules.segment_bytes = config.segment_bytes;
+  rules.max_decompressed_bytes =
+      std::min<int64_t>(config.max_decompressed_message_bytes, kMaxDecompressedBytes);
   rules.is_compacted = config.is_compacted;
   rules.log_append_time = config.log_append_time;
   rules.now_ms = clock_.WallTimeMs();

@@ -63,6 +63,29 @@ TEST(TopicConfigTest, ChoicesAreHeldToTheirLists) {
   EXPECT_FALSE(Accepts("message.timestamp.type", "LogTime"));
 }
 
+TEST(TopicConfigTest, WhatRangesCannotSayIsCheckedToo) {
+  EXPECT_TRUE(Accepts("compression.gzip.level", "-1"));
+  EXPECT_FALSE(Accepts("compression.gzip.level", "0"));
+  EXPECT_TRUE(Accepts("remote.storage.enable", "false"));
+  EXPECT_FALSE(Accepts("remote.storage.enable", "true"));
+  for (const char* name :
+       {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}) {
+    for (const char* value : {"", "*", "0:1", "0:1, 12:3"}) EXPECT_TRUE(Accepts(name, value));
+    for (const char* value : {"0", "0:", "a:b", "-1:2", "*,0:1", "0:1:2"}) {
+      EXPECT_FALSE(Accepts(name, value)) << value;
+    }
+  }
+}
+
+TEST(TopicConfigTest, TheCompactionLagsMustNotContradict) {
+  EXPECT_TRUE(ValidateTogether({}).ok());
+  EXPECT_TRUE(ValidateTogether({{"min.compaction.lag.ms", "10"}}).ok());
+  EXPECT_TRUE(
+      ValidateTogether({{"min.compaction.lag.ms", "10"}, {"max.compaction.lag.ms", "10"}}).ok());
+  EXPECT_FALSE(
+      ValidateTogether({{"min.compaction.lag.ms", "10"}, {"max.compaction.lag.ms", "9"}}).ok());
+}
+
 TEST(TopicConfigTest, ATopicsOwnValueWinsOverTheBrokersOverTheBuiltIn) {
   TopicConfigDefaults defaults;
   defaults.max_message_bytes = 5000;
@@ -89,8 +112,8 @@ TEST(TopicConfigTest, AnIllegalStoredValueIsSkipped) {
 TEST(TopicConfigTest, TheListSaysWhereEachValueComesFrom) {
   TopicConfigDefaults defaults;
   defaults.segment_bytes = 2'000'000;
-  const auto list = ListTopicConfig({{"retention.ms", "1000"}, {"internal.segment.bytes", "100"}},
-                                    defaults);
+  const auto list =
+      ListTopicConfig({{"retention.ms", "1000"}, {"internal.segment.bytes", "100"}}, defaults);
   const auto find = [&](absl::string_view name) {
     return std::find_if(list.begin(), list.end(),
                         [&](const TopicConfigEntry& entry) { return entry.name == name; });

@@ -70,6 +70,14 @@ TEST(ValidatorTest, ExactlyOneWholeBatchIsNeeded) {
   }
 }
 
+TEST(ValidatorTest, ABatchCutShortIsInvalidAndNotCorrupt) {
+  // Corrupt would make the producer send the same bytes again.
+  const std::string whole = Batch();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_EQ(Validate(whole.substr(0, size)), ErrorCode::kInvalidRecord) << size;
+  }
+}
+
 TEST(ValidatorTest, OldAndUnknownMagicAreRefused) {
   std::string bytes = Batch();
   bytes[batch::kMagicAt] = 1;
@@ -174,6 +182,26 @@ TEST(ValidatorTest, NullKeysAreRefusedOnCompactedTopicsRecordByRecord) {
   ASSERT_EQ(result.record_errors.size(), 2u);
   EXPECT_EQ(result.record_errors[0].batch_index, 1);
   EXPECT_EQ(result.record_errors[1].batch_index, 2);
+}
+
+TEST(ValidatorTest, ATimestampOutOfTheWindowNamesTheErrorOfTheWholeBatch) {
+  BatchBuilder builder;
+  builder.Add(kNow, std::nullopt, "v").Add(kNow + 7'200'000, "k", "v");
+  ValidationRules rules = Rules();
+  rules.is_compacted = true;
+  const ValidationResult result = ValidateBatch(builder.Build(), rules);
+  EXPECT_EQ(result.error, ErrorCode::kInvalidTimestamp);
+  EXPECT_EQ(result.record_errors.size(), 2u);
+}
+
+TEST(ValidatorTest, WhatACompressedBatchExpandsToIsBounded) {
+  ValidationRules rules = Rules();
+  rules.max_decompressed_bytes = 300;
+  EXPECT_EQ(Validate(Batch(Codec::kNone), rules), ErrorCode::kNone);
+  for (const Codec codec : {Codec::kGzip, Codec::kSnappy, Codec::kLz4, Codec::kZstd}) {
+    EXPECT_EQ(Validate(Batch(codec), rules), ErrorCode::kInvalidRecord) << CodecName(codec);
+    EXPECT_EQ(Validate(Batch(codec, 1), rules), ErrorCode::kNone) << CodecName(codec);
+  }
 }
 
 TEST(ValidatorTest, TimestampsMustLieInTheWindow) {
