@@ -17,7 +17,6 @@ void HandleDescribeCluster(const BrokerServices& services, RequestContext contex
   proto::DescribeClusterRequest request;
   if (!context.Decode(request)) return;
   proto::DescribeClusterResponse response;
-  response.endpoint_type = request.endpoint_type;
   if (request.endpoint_type == kControllerEndpoints) {
     response.error_code = ErrorCode::kMismatchedEndpointType;
     response.error_message = "The request was sent to an endpoint of type BROKER";

@@ -30,7 +30,8 @@ constexpr int16_t kFirstVersionWithTopicIds = 12;
 // Builds the response; keeps the topics whose names it points to.
 class Builder {
  public:
-  Builder(const BrokerServices& services, const RequestContext& context, const MetadataRequest& request)
+  Builder(const BrokerServices& services, const RequestContext& context,
+          const MetadataRequest& request)
       : services_(services), request_(request), image_(services.metadata.Current()) {
     response_.brokers.push_back({.node_id = services.config.node_id,
                                  .host = context.session().advertised_host,
@@ -62,12 +63,15 @@ class Builder {
   }
 
   MetadataResponse::Topic& AddError(ErrorCode error, std::optional<absl::string_view> name,
-                            const Uuid& id) {
+                                    const Uuid& id) {
     auto& result = response_.topics.emplace_back();
     result.error_code = error;
     result.name = name;
     result.topic_id = id;
     result.is_internal = name.has_value() && IsInternalTopic(*name);
+    if (name.has_value() && request_.include_topic_authorized_operations) {
+      result.topic_authorized_operations = kAllTopicOperations;
+    }
     return result;
   }
 
@@ -169,7 +173,7 @@ void HandleMetadata(const BrokerServices& services, RequestContext context) {
   // Clients are told "unknown topic" and ask again; by then it is there.
   if (!builder.to_create().empty()) {
     services.controller->CreateTopics(std::move(builder.to_create()), false,
-                                     [](std::vector<NewTopicResult>) {});
+                                      [](std::vector<NewTopicResult>) {});
   }
 }
 

@@ -52,7 +52,8 @@ TEST_F(ApisTest, AnUnknownApiVersionsVersionIsAnsweredInVersionZero) {
   for (int16_t version : {5, 6, 32767, -1}) {
     const auto exchange = SendFrame(Header(18, version) + "whatever follows");
     ASSERT_TRUE(exchange->answered());
-    EXPECT_EQ(absl::BytesToHexString(exchange->bytes()), "000000100000004d002300000001001200000004");
+    EXPECT_EQ(absl::BytesToHexString(exchange->bytes()),
+              "000000100000004d002300000001001200000004");
   }
 }
 
@@ -214,6 +215,9 @@ TEST_F(ApisTest, OperationsAreToldToWhoAsks) {
   request.include_cluster_authorized_operations = true;
   const auto response = Call(request, 8);
   EXPECT_EQ(response.topics.at(0).topic_authorized_operations, 3576);
+  request.topics.emplace().emplace_back().name = "unknown";
+  request.allow_auto_topic_creation = false;
+  EXPECT_EQ(Call(request, 8).topics.at(0).topic_authorized_operations, 3576);
   EXPECT_EQ(response.cluster_authorized_operations, 8096);
 }
 
@@ -228,6 +232,7 @@ TEST_F(ApisTest, DescribeClusterTellsTheBrokers) {
   proto::DescribeClusterRequest controllers;
   controllers.endpoint_type = 2;
   EXPECT_EQ(Call(controllers, 1).error_code, ErrorCode::kMismatchedEndpointType);
+  EXPECT_EQ(Call(controllers, 1).endpoint_type, 1);
   controllers.endpoint_type = 3;
   EXPECT_EQ(Call(controllers, 1).error_code, ErrorCode::kUnsupportedEndpointType);
 }
