@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/broker/features.h"
@@ -361,7 +362,14 @@ absl::Status MetadataStore::WriteBootstrapRecords() {
   return Write(std::move(records), false);
 }
 
-absl::Status MetadataStore::RaiseLeaderEpochs() {
+// Kafka stops with its partitions led by nobody; who opens the directory leads
+// what it holds. After an unclean stop every partition gets a new leader epoch.
+bool MetadataStore::MustLeadAnew(const PartitionImage& partition) const {
+  if (!absl::c_linear_search(partition.replicas, options_.config->node_id)) return false;
+  return options_.unclean_start || partition.leader == kNoLeader;
+}
+
+absl::Status MetadataStore::TakeLeadership() {
   std::shared_ptr<const MetadataImage> image;
   {
     MutexLock lock(mutex_);
@@ -370,11 +378,13 @@ absl::Status MetadataStore::RaiseLeaderEpochs() {
   std::vector<std::string> records;
   for (const MetadataImage::TopicPtr& topic : image->Topics()) {
     for (size_t i = 0; i < topic->partitions.size(); ++i) {
-      if (topic->partitions[i].replicas.empty()) continue;
+      const PartitionImage& partition = topic->partitions[i];
+      if (!MustLeadAnew(partition)) continue;
       proto::PartitionChangeRecord change;
       change.partition_id = static_cast<int32_t>(i);
       change.topic_id = topic->id;
       change.leader = options_.config->node_id;
+      if (!absl::c_linear_search(partition.isr, change.leader)) change.isr = {change.leader};
       records.push_back(EncodeMetadataRecord(change, kPartitionChangeVersion));
       if (records.size() < TopicPlanner::kMaxRecords) continue;
       GYRE_RETURN_IF_ERROR(Write(std::exchange(records, {}), false));
@@ -397,7 +407,7 @@ absl::Status MetadataStore::Open(LogRef log) {
   GYRE_RETURN_IF_ERROR(log_->StartLeaderEpoch(epoch_), "metadata log");
   GYRE_RETURN_IF_ERROR(WriteLeaderChange());
   if (image->features().empty()) GYRE_RETURN_IF_ERROR(WriteBootstrapRecords());
-  if (options_.unclean_start) GYRE_RETURN_IF_ERROR(RaiseLeaderEpochs());
+  GYRE_RETURN_IF_ERROR(TakeLeadership());
   // Everything that replay found; what was written since was applied already.
   {
     MutexLock lock(mutex_);

@@ -70,8 +70,9 @@ class MetadataStore : public MetadataController {
   ~MetadataStore() override;
 
   // Replays `log` (held until Close), writes what a start writes: LeaderChange
-  // under the next epoch, on the first start the feature levels, after an
-  // unclean stop new leader epochs. Returns when that is durable and applied.
+  // under the next epoch, on the first start the feature levels, new leader epochs
+  // after an unclean stop and for partitions that nobody leads. Returns when that
+  // is durable and applied.
   absl::Status Open(LogRef log);
 
   // Announces this broker life: RegisterController, RegisterBroker, unfenced.
@@ -140,7 +141,8 @@ class MetadataStore : public MetadataController {
   absl::Status Replay();
   absl::Status WriteBootstrapRecords();
   absl::Status WriteLeaderChange();
-  absl::Status RaiseLeaderEpochs();
+  bool MustLeadAnew(const PartitionImage& partition) const;
+  absl::Status TakeLeadership();
 
   const MetadataStoreOptions options_;
   LogRef log_;

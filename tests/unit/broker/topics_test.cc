@@ -2,11 +2,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/broker/metadata_record.h"
 #include "engine/broker/topic_name.h"
+#include "engine/record/batch_builder.h"
 #include "gtest/gtest.h"
 #include "proto/create_topics.h"
 #include "proto/delete_topics.h"
 #include "proto/metadata.h"
+#include "proto/partition_change_record.h"
 #include "tests/unit/broker/broker_test_util.h"
 
 namespace gyre {
@@ -26,6 +29,24 @@ class TopicsTest : public BrokerTest {
   }
   bool Exists(absl::string_view name) {
     return broker->metadata().Current()->FindTopic(name) != nullptr;
+  }
+  // Puts a record behind the others of a broker that is closed.
+  void AppendToMetadataLog(const std::string& record) {
+    const absl::StatusOr<FileRef> file =
+        disk.Open("/data/__cluster_metadata-0/00000000000000000000.log", OpenMode::kReadWrite);
+    ASSERT_TRUE(file.ok());
+    std::string bytes(static_cast<size_t>(*(*file)->SizeBytes()), '\0');
+    ASSERT_TRUE((*file)->ReadExactly(0, bytes.data(), bytes.size()).ok());
+    BatchOptions last;
+    for (absl::string_view rest = bytes; !rest.empty();) {
+      const RecordBatchView batch(rest);
+      last.base_offset = batch.next_offset();
+      last.leader_epoch = batch.leader_epoch();
+      rest.remove_prefix(static_cast<size_t>(batch.size_bytes()));
+    }
+    const std::string batch = BatchBuilder(last).Add(kTestNow, std::nullopt, record).Build();
+    ASSERT_TRUE(
+        (*file)->WriteAll(static_cast<int64_t>(bytes.size()), batch.data(), batch.size()).ok());
   }
   ErrorCode Delete(absl::string_view name) {
     proto::DeleteTopicsRequest request;
@@ -234,6 +255,26 @@ TEST_F(TopicsTest, AnUncleanStartRaisesEveryLeaderEpochBeforeTheFirstAppend) {
   EXPECT_EQ(broker->replicas().Find("t", 0)->log().latest_leader_epoch(), 1);
   EXPECT_EQ(broker->replicas().Find("t", 0)->high_watermark(), 1);
   EXPECT_EQ(Produce("t", MakeBatch("y")).base_offset, 1);
+}
+
+TEST_F(TopicsTest, PartitionsThatKafkaLeftWithoutALeaderAreLedAgain) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  const Uuid id = broker->metadata().Current()->FindTopic("t")->id;
+  ASSERT_TRUE(Close().ok());
+  // The last that Kafka writes before it stops cleanly.
+  proto::PartitionChangeRecord change;
+  change.partition_id = 0;
+  change.topic_id = id;
+  change.leader = kNoLeader;
+  change.isr.emplace();
+  AppendToMetadataLog(EncodeMetadataRecord(change, 0));
+  ASSERT_TRUE(Open().ok());
+  const auto topic = broker->metadata().Current()->FindTopic("t");
+  EXPECT_EQ(topic->partitions[0].leader, broker->config().node_id);
+  EXPECT_EQ(topic->partitions[0].isr, std::vector<int32_t>{broker->config().node_id});
+  EXPECT_EQ(topic->partitions[0].leader_epoch, 2);
+  EXPECT_EQ(broker->replicas().Find("t", 0)->leader_epoch(), 2);
+  EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);
 }
 
 TEST_F(TopicsTest, TheBrokerIsRegisteredAndItsEpochIsTheRecordsOffset) {
