@@ -62,6 +62,7 @@ Broker::Broker(const BrokerOptions& options, std::unique_ptr<DataDirectory> dire
   store.cache = &metadata_;
   store.replicas = &replicas_;
   store.lane = options.lane;
+  store.file_system = options.file_system;
   store.directory_id = directory_->directory_id();
   store.unclean_start = !directory_->was_clean_stop();
   metadata_store_ = std::make_unique<MetadataStore>(store);

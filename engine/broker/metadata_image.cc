@@ -256,6 +256,9 @@ absl::Status MetadataDelta::ApplyPartition(const proto::PartitionRecord& record)
   partition.removing_replicas = record.removing_replicas;
   partition.adding_replicas = record.adding_replicas;
   partition.directories = record.directories;
+  partition.eligible_leader_replicas =
+      record.eligible_leader_replicas.value_or(std::vector<int32_t>());
+  partition.last_known_elr = record.last_known_elr.value_or(std::vector<int32_t>());
   partition.leader_recovery_state = record.leader_recovery_state;
   return absl::OkStatus();
 }
@@ -275,6 +278,10 @@ absl::Status MetadataDelta::ApplyPartitionChange(const proto::PartitionChangeRec
   if (record.removing_replicas.has_value()) partition.removing_replicas = *record.removing_replicas;
   if (record.adding_replicas.has_value()) partition.adding_replicas = *record.adding_replicas;
   if (record.directories.has_value()) partition.directories = *record.directories;
+  if (record.eligible_leader_replicas.has_value()) {
+    partition.eligible_leader_replicas = *record.eligible_leader_replicas;
+  }
+  if (record.last_known_elr.has_value()) partition.last_known_elr = *record.last_known_elr;
   if (record.leader_recovery_state != kRecoveryStateUnchanged) {
     partition.leader_recovery_state = record.leader_recovery_state;
   }

@@ -46,6 +46,9 @@ struct PartitionImage {
   std::vector<int32_t> removing_replicas;
   std::vector<int32_t> adding_replicas;
   std::vector<Uuid> directories;
+  // Kafka's KIP-966: who may lead without being in sync. Only Kafka writes it.
+  std::vector<int32_t> eligible_leader_replicas;
+  std::vector<int32_t> last_known_elr;
   int8_t leader_recovery_state = 0;
 
   bool operator==(const PartitionImage&) const = default;

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/broker/features.h"
@@ -30,8 +32,9 @@ constexpr char kLeaderChangeKey[] = {0, 0, 0, 2};
 constexpr int16_t kLeaderChangeVersion = 0;
 constexpr int16_t kRegisterBrokerVersion = 3;  // log directories, of 3.7-IV2
 constexpr int16_t kPartitionChangeVersion = 0;
+constexpr int16_t kPartitionChangeWithElrVersion = 2;
 constexpr int16_t kPlaintext = 0;
-// Kafka's bound on the bytes of one metadata batch leaves room for the header.
+constexpr size_t kOffsetDigits = 20;
 constexpr int64_t kReplayChunkBytes = int64_t{4} << 20;
 
 template <typename Record>
@@ -314,11 +317,33 @@ absl::Status MetadataStore::Write(std::vector<std::string> records, bool is_cont
   }
 }
 
+absl::StatusOr<int64_t> MetadataStore::ReplaySnapshot(MetadataReplayer& replayer) {
+  // The log's beginning may be gone; then a snapshot stands for it.
+  const int64_t log_start = log_->log_start_offset();
+  if (log_start == 0) return 0;
+  FileSystem& file_system = *options_.file_system;
+  GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system.List(log_->path()));
+  // "<end offset, 20 digits>-<epoch, 10 digits>.checkpoint": the last is the newest.
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const absl::string_view digits = absl::string_view(*name).substr(0, kOffsetDigits);
+    int64_t end_offset = -1;
+    if (!absl::EndsWith(*name, ".checkpoint") || !absl::SimpleAtoi(digits, &end_offset)) continue;
+    if (end_offset < log_start || end_offset > log_->log_end_offset()) continue;
+    GYRE_ASSIGN_OR_RETURN(const std::string bytes,
+                          file_system.ReadFile(absl::StrCat(log_->path(), "/", *name)));
+    GYRE_RETURN_IF_ERROR(replayer.Apply(bytes), *name);
+    return end_offset;
+  }
+  return absl::DataLossError(
+      absl::StrCat("starts at offset ", log_start, ", and no snapshot holds what was before"));
+}
+
 absl::Status MetadataStore::Replay() {
   MetadataReplayer replayer;
   const int64_t end = log_->log_end_offset();
+  GYRE_ASSIGN_OR_RETURN(const int64_t start, ReplaySnapshot(replayer));
   std::string bytes;
-  for (int64_t offset = log_->log_start_offset(); offset < end;) {
+  for (int64_t offset = start; offset < end;) {
     const ReadResult read = log_->Read(offset, kReplayChunkBytes, end, true);
     if (read.error != ErrorCode::kNone || read.slice.size_bytes == 0) {
       return absl::DataLossError(absl::StrCat("cannot be read at offset ", offset));
@@ -385,7 +410,15 @@ absl::Status MetadataStore::TakeLeadership() {
       change.topic_id = topic->id;
       change.leader = options_.config->node_id;
       if (!absl::c_linear_search(partition.isr, change.leader)) change.isr = {change.leader};
-      records.push_back(EncodeMetadataRecord(change, kPartitionChangeVersion));
+      // Who is in sync is not "eligible" beside it.
+      const bool has_elr =
+          !partition.eligible_leader_replicas.empty() || !partition.last_known_elr.empty();
+      if (has_elr) {
+        change.eligible_leader_replicas.emplace();
+        change.last_known_elr.emplace();
+      }
+      records.push_back(EncodeMetadataRecord(
+          change, has_elr ? kPartitionChangeWithElrVersion : kPartitionChangeVersion));
       if (records.size() < TopicPlanner::kMaxRecords) continue;
       GYRE_RETURN_IF_ERROR(Write(std::exchange(records, {}), false));
     }

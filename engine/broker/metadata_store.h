@@ -32,6 +32,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/clock.h"
 #include "engine/base/random.h"
@@ -40,9 +41,11 @@
 #include "engine/broker/metadata_cache.h"
 #include "engine/broker/metadata_controller.h"
 #include "engine/broker/metadata_image.h"
+#include "engine/broker/metadata_replayer.h"
 #include "engine/broker/replica_manager.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/concurrent/mutex.h"
+#include "engine/fs/file_system.h"
 #include "engine/storage/append_request.h"
 #include "engine/storage/partition_log.h"
 
@@ -55,6 +58,7 @@ struct MetadataStoreOptions {
   MetadataCache* cache = nullptr;
   ReplicaManager* replicas = nullptr;
   ContinuationLane* lane = nullptr;
+  FileSystem* file_system = nullptr;
   Uuid directory_id;
   // Partitions get a new leader epoch: records that were acknowledged under the
   // old one may be gone.
@@ -139,6 +143,9 @@ class MetadataStore : public MetadataController {
   // Enqueues, appends and waits; start-up and shutdown only.
   absl::Status Write(std::vector<std::string> records, bool is_control);
   absl::Status Replay();
+  // Applies the snapshot that the log starts behind, if it does; the offset to
+  // go on from.
+  absl::StatusOr<int64_t> ReplaySnapshot(MetadataReplayer& replayer);
   absl::Status WriteBootstrapRecords();
   absl::Status WriteLeaderChange();
   bool MustLeadAnew(const PartitionImage& partition) const;

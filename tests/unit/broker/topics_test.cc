@@ -10,6 +10,8 @@
 #include "proto/delete_topics.h"
 #include "proto/metadata.h"
 #include "proto/partition_change_record.h"
+#include "proto/partition_record.h"
+#include "proto/topic_record.h"
 #include "tests/unit/broker/broker_test_util.h"
 
 namespace gyre {
@@ -338,6 +340,65 @@ TEST_F(TopicsTest, EveryAnsweredCreationSurvivesAPowerLossAtAnyPoint) {
       EXPECT_EQ(node.Produce(name, MakeBatch("x")).error_code, ErrorCode::kNone);
     }
   }
+}
+
+TEST_F(TopicsTest, WhoLeadsAgainIsNoLongerListedAsEligible) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  const Uuid id = broker->metadata().Current()->FindTopic("t")->id;
+  ASSERT_TRUE(Close().ok());
+  proto::PartitionChangeRecord change;
+  change.partition_id = 0;
+  change.topic_id = id;
+  change.leader = kNoLeader;
+  change.isr.emplace();
+  change.eligible_leader_replicas = std::vector<int32_t>{1};
+  AppendToMetadataLog(EncodeMetadataRecord(change, 2));
+  ASSERT_TRUE(Open().ok());
+  const auto topic = broker->metadata().Current()->FindTopic("t");
+  EXPECT_EQ(topic->partitions[0].isr, std::vector<int32_t>{1});
+  EXPECT_TRUE(topic->partitions[0].eligible_leader_replicas.empty());
+}
+
+TEST_F(TopicsTest, ASnapshotStandsForTheBeginningOfTheLog) {
+  ASSERT_EQ(CreateTopic("in_the_log"), ErrorCode::kNone);
+  ASSERT_TRUE(Close().ok());
+  // Offsets 0..3 are the log's own first batches; Kafka would have removed them.
+  proto::TopicRecord topic;
+  topic.name = "in_the_snapshot";
+  topic.topic_id = Uuid{7, 7};
+  proto::PartitionRecord partition;
+  partition.topic_id = topic.topic_id;
+  partition.partition_id = 0;
+  partition.replicas = partition.isr = {1};
+  partition.leader = 1;
+  partition.leader_epoch = partition.partition_epoch = 0;
+  const std::string topic_bytes = EncodeMetadataRecord(topic, 0);
+  const std::string partition_bytes = EncodeMetadataRecord(partition, 0);
+  BatchOptions snapshot;
+  snapshot.leader_epoch = 1;
+  ASSERT_TRUE(disk.WriteFileAtomically(
+                      "/data/__cluster_metadata-0/00000000000000000004-0000000001.checkpoint",
+                      BatchBuilder(snapshot)
+                          .Add(kTestNow, std::nullopt, absl::string_view(topic_bytes))
+                          .Add(kTestNow, std::nullopt, absl::string_view(partition_bytes))
+                          .Build())
+                  .ok());
+  ASSERT_TRUE(disk.WriteFileAtomically("/data/log-start-offset-checkpoint",
+                                       "0\n1\n__cluster_metadata 0 4\n")
+                  .ok());
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Exists("in_the_snapshot"));
+  EXPECT_TRUE(Exists("in_the_log"));
+  EXPECT_EQ(Produce("in_the_snapshot", MakeBatch("x")).error_code, ErrorCode::kNone);
+}
+
+TEST_F(TopicsTest, ALogWithoutItsBeginningAndWithoutASnapshotIsRefused) {
+  ASSERT_TRUE(Close().ok());
+  ASSERT_TRUE(disk.WriteFileAtomically("/data/log-start-offset-checkpoint",
+                                       "0\n1\n__cluster_metadata 0 4\n")
+                  .ok());
+  const absl::Status opened = Open();
+  EXPECT_TRUE(absl::IsDataLoss(opened)) << opened;
 }
 
 }  // namespace
