@@ -265,8 +265,10 @@ TEST_F(FetchTest, AByteLimitBetweenBatchesDoesNotHoldUpMinBytes) {
   }
   // The limit itself is less than asked for: the other partition may add to it.
   request.topics[0].partitions[0].partition_max_bytes = 1400;
-  EXPECT_FALSE(Send(request, 11)->answered());
+  const auto exchange = Send(request, 11);
+  EXPECT_FALSE(exchange->answered());
   AdvanceMs(501);
+  EXPECT_TRUE(exchange->answered());
 }
 
 TEST_F(FetchTest, TheEndOfASegmentDoesNotHoldUpMinBytes) {
