@@ -388,9 +388,13 @@ absl::Status MetadataStore::WriteBootstrapRecords() {
 }
 
 // Kafka stops with its partitions led by nobody; who opens the directory leads
-// what it holds. After an unclean stop every partition gets a new leader epoch.
+// those of which no other replica may know more. After an unclean stop each of
+// them gets a new leader epoch.
 bool MetadataStore::MustLeadAnew(const PartitionImage& partition) const {
-  if (!absl::c_linear_search(partition.replicas, options_.config->node_id)) return false;
+  const int32_t node_id = options_.config->node_id;
+  const bool is_only_replica =
+      partition.replicas.size() == 1 && partition.replicas.front() == node_id;
+  if (!is_only_replica && !absl::c_linear_search(partition.isr, node_id)) return false;
   return options_.unclean_start || partition.leader == kNoLeader;
 }
 

@@ -279,6 +279,22 @@ TEST_F(TopicsTest, PartitionsThatKafkaLeftWithoutALeaderAreLedAgain) {
   EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);
 }
 
+TEST_F(TopicsTest, APartitionOfWhichAnotherReplicaMayKnowMoreStaysWithoutALeader) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  const Uuid id = broker->metadata().Current()->FindTopic("t")->id;
+  const int32_t broker_id = broker->config().node_id;
+  ASSERT_TRUE(Close().ok());
+  proto::PartitionChangeRecord change;
+  change.partition_id = 0;
+  change.topic_id = id;
+  change.leader = kNoLeader;
+  change.replicas = std::vector<int32_t>{broker_id, broker_id + 1};
+  change.isr = std::vector<int32_t>{broker_id + 1};
+  AppendToMetadataLog(EncodeMetadataRecord(change, 0));
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(broker->metadata().Current()->FindTopic("t")->partitions[0].leader, kNoLeader);
+}
+
 TEST_F(TopicsTest, TheBrokerIsRegisteredAndItsEpochIsTheRecordsOffset) {
   const auto& brokers = broker->metadata().Current()->brokers();
   ASSERT_EQ(brokers.size(), 1u);
