@@ -14,6 +14,7 @@ namespace gyre {
 namespace {
 
 constexpr absl::string_view kDeletedSuffix = "-delete";
+constexpr absl::string_view kStraySuffix = "-stray";
 
 int64_t Lookup(const OffsetMap& offsets, const TopicPartition& partition, int64_t otherwise) {
   const auto found = offsets.find(partition);
@@ -137,12 +138,25 @@ absl::StatusOr<LogRef> LogManager::Create(const TopicPartition& topic_partition,
                                           const Uuid& topic_id, const LogConfig& config) {
   if (const LogRef existing = Find(topic_partition)) {
     if (existing->topic_id() == topic_id) return existing;
+    if (existing->topic_id().is_zero()) {
+      // Its partition.metadata is gone or unreadable, its records need not be.
+      if (existing->is_offline()) return existing;
+      LOG(WARNING) << topic_partition.ToString()
+                   << ": partition.metadata was missing, written anew";
+      GYRE_RETURN_IF_ERROR(existing->AdoptTopicId(topic_id));
+      return existing;
+    }
     return absl::AlreadyExistsError(
         absl::StrCat("partition ", topic_partition.ToString(), " exists with topic id ",
                      existing->topic_id().ToString(), ", not ", topic_id.ToString()));
   }
+  // Of an earlier life of the name, whose deletion a crash cut short.
+  GYRE_RETURN_IF_ERROR(RemoveFromCheckpoints(topic_partition));
   FileSystem& file_system = directory_.file_system();
   const std::string path = DirectoryOf(topic_partition);
+  // What stands in the way is not ours to remove.
+  GYRE_RETURN_IF_ERROR(file_system.CreateDirectory(path),
+                       absl::StrCat("partition ", topic_partition.ToString()));
   absl::StatusOr<LogRef> log = PartitionLog::Create(path, topic_partition, topic_id,
                                                     MakeLogOptions(topic_partition, config));
   absl::Status status = log.status();
@@ -170,7 +184,8 @@ absl::Status LogManager::RemoveFromCheckpoints(const TopicPartition& topic_parti
   return absl::OkStatus();
 }
 
-absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
+absl::StatusOr<LogRef> LogManager::Retire(const TopicPartition& topic_partition,
+                                          absl::string_view suffix) {
   LogRef log;
   uint64_t number = 0;
   {
@@ -184,8 +199,8 @@ absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
   }
   // "<topic>-<n>.<unique>-delete", as Kafka names it; the topic id keeps apart
   // what several lives of one name leave behind.
-  const std::string new_path = absl::StrCat(DirectoryOf(topic_partition), ".",
-                                            log->topic_id().ToString(), number, kDeletedSuffix);
+  const std::string new_path =
+      absl::StrCat(DirectoryOf(topic_partition), ".", log->topic_id().ToString(), number, suffix);
   GYRE_RETURN_IF_ERROR(log->MarkDeleted(new_path));
   {
     MutexLock lock(mutex_);
@@ -193,7 +208,19 @@ absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
   }
   GYRE_RETURN_IF_ERROR(directory_.file_system().SyncDirectory(directory_.path()));
   GYRE_RETURN_IF_ERROR(RemoveFromCheckpoints(topic_partition));
+  return log;
+}
+
+absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
+  GYRE_ASSIGN_OR_RETURN(const LogRef log, Retire(topic_partition, kDeletedSuffix));
   return log->RemoveFiles();
+}
+
+absl::Status LogManager::SetAside(const TopicPartition& topic_partition) {
+  GYRE_ASSIGN_OR_RETURN(const LogRef log, Retire(topic_partition, kStraySuffix));
+  LOG(ERROR) << topic_partition.ToString() << ": its files, of topic id "
+             << log->topic_id().ToString() << ", are kept in " << log->path();
+  return absl::OkStatus();
 }
 
 void LogManager::RequestFlushAll() {

@@ -66,14 +66,17 @@ class LogManager {
   std::vector<LogRef> All() const;
 
   // A new, empty, durable partition directory with partition.metadata. An
-  // existing log with the same topic id is returned as it is; with another id:
-  // ALREADY_EXISTS.
+  // existing log with the same topic id is returned as it is, one whose id is
+  // not known takes this one; with another id: ALREADY_EXISTS.
   absl::StatusOr<LogRef> Create(const TopicPartition& topic_partition, const Uuid& topic_id,
                                 const LogConfig& config);
   // Renames the directory out of the way (durably), answers queued and later
   // appends with UNKNOWN_TOPIC_OR_PARTITION, and removes the files; reads that
   // are being sent keep theirs open. NOT_FOUND when there is none.
   absl::Status Delete(const TopicPartition& topic_partition);
+  // As Delete, but the files stay, in a directory that ends in "-stray", which
+  // no start looks into.
+  absl::Status SetAside(const TopicPartition& topic_partition);
 
   // kInterval: called by whoever keeps the time.
   void RequestFlushAll();
@@ -97,6 +100,8 @@ class LogManager {
   absl::Status OpenAll();
   PartitionLogOptions MakeLogOptions(const TopicPartition& topic_partition,
                                      const LogConfig& config);
+  // The log, out of the way under its new name.
+  absl::StatusOr<LogRef> Retire(const TopicPartition& topic_partition, absl::string_view suffix);
   absl::Status RemoveFromCheckpoints(const TopicPartition& topic_partition);
   std::string DirectoryOf(const TopicPartition& topic_partition) const;
 

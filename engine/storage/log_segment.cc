@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/fs/file_error.h"
 #include "engine/storage/batch_cursor.h"
+#include "glog/logging.h"
 
 namespace gyre {
 namespace {
@@ -172,8 +173,23 @@ absl::Status LogSegment::SyncAll() {
 
 absl::StatusOr<LogSegment::Batch> LogSegment::FindBatch(int64_t offset,
                                                         int64_t end_position) const {
-  BatchCursor cursor(*file_, offset_index_.Lookup(offset).position, end_position);
-  while (cursor.Next()) {
+  const int64_t start = offset_index_.Lookup(offset).position;
+  bool misled = false;
+  absl::StatusOr<Batch> found = FindBatchFrom(start, offset, end_position, &misled);
+  if (!misled || start == 0) return found;
+  // The index is damaged; the log need not be.
+  LOG_EVERY_N(WARNING, 1000) << file_->path() << ": the index entry for offset " << offset
+                             << " is wrong; searching from the start";
+  return FindBatchFrom(0, offset, end_position, &misled);
+}
+
+absl::StatusOr<LogSegment::Batch> LogSegment::FindBatchFrom(int64_t start, int64_t offset,
+                                                            int64_t end_position,
+                                                            bool* misled) const {
+  BatchCursor cursor(*file_, start, end_position);
+  bool more = cursor.Next();
+  *misled = more ? cursor.header().base_offset() > offset : !cursor.status().ok();
+  for (; more; more = cursor.Next()) {
     if (cursor.header().last_offset() >= offset) return BatchAt(cursor);
   }
   GYRE_RETURN_IF_ERROR(cursor.status());

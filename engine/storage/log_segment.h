@@ -118,6 +118,11 @@ class LogSegment : public RefCounted {
         time_index_(base_offset),
         largest_{-1, base_offset} {}
 
+  // FindBatch from the batch at `start`; `misled`: the search cannot have begun
+  // at or before the offset's batch.
+  absl::StatusOr<Batch> FindBatchFrom(int64_t start, int64_t offset, int64_t end_position,
+                                      bool* misled) const;
+
   const int64_t base_offset_;
   const FileRef file_;
   OffsetIndex offset_index_;

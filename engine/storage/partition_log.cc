@@ -31,6 +31,13 @@ std::string MetadataPath(absl::string_view directory) {
   return absl::StrCat(directory, "/partition.metadata");
 }
 
+absl::Status WriteTopicId(FileSystem& file_system, absl::string_view directory,
+                          const Uuid& topic_id) {
+  return file_system.WriteFileAtomically(
+      MetadataPath(directory),
+      absl::StrCat("version: 0\n", kTopicIdKey, topic_id.ToString(), "\n"));
+}
+
 void Refuse(AppendRequest* request, ErrorCode error, std::string message) {
   request->error = error;
   request->message = std::move(message);
@@ -66,8 +73,7 @@ absl::StatusOr<std::shared_ptr<PartitionLog>> PartitionLog::Create(
     const PartitionLogOptions& options) {
   FileSystem& file_system = *options.file_system;
   GYRE_RETURN_IF_ERROR(file_system.CreateDirectory(path));
-  GYRE_RETURN_IF_ERROR(file_system.WriteFileAtomically(
-      MetadataPath(path), absl::StrCat("version: 0\n", kTopicIdKey, topic_id.ToString(), "\n")));
+  GYRE_RETURN_IF_ERROR(WriteTopicId(file_system, path, topic_id));
   std::shared_ptr<PartitionLog> log(new PartitionLog(path, topic_partition, topic_id, options));
   GYRE_ASSIGN_OR_RETURN(LogSegmentRef segment, LogSegment::Create(file_system, path, 0));
   GYRE_RETURN_IF_ERROR(log->SyncDirectory());
@@ -101,7 +107,14 @@ absl::Status PartitionLog::LoadTopicId() {
     topic_id_ = *id;
     return absl::OkStatus();
   }
-  return absl::DataLossError(absl::StrCat(path, ": no topic id in it"));
+  return absl::DataLossError(
+      absl::StrCat(path, ": no topic id in it; restore it, or remove it and it is written anew"));
+}
+
+absl::Status PartitionLog::AdoptTopicId(const Uuid& topic_id) {
+  GYRE_RETURN_IF_ERROR(WriteTopicId(file_system_, path(), topic_id));
+  topic_id_ = topic_id;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int64_t>> PartitionLog::ListSegments() {
@@ -148,6 +161,17 @@ absl::Status PartitionLog::Load(bool clean, int64_t recovery_point, int64_t log_
   }
   GYRE_RETURN_IF_ERROR(status);
   const LogSegment::Extent end = ActiveSegment()->extent();
+  // Going on would give the offsets of acknowledged records to others.
+  if (end.end_offset < recovery_point) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path(), ": ends at offset ", end.end_offset, ", but was synced up to ", recovery_point,
+        ": acknowledged records are lost; restore its files, or serve what is left by removing its "
+        "line from recovery-point-offset-checkpoint"));
+  }
+  if (bases.front() > std::max<int64_t>(log_start_offset, 0)) {
+    LOG(WARNING) << path() << ": begins at offset " << bases.front()
+                 << ": what was before was deleted by retention, or is lost";
+  }
   log_start_offset_.store(std::min(std::max(log_start_offset, bases.front()), end.end_offset),
                           std::memory_order_release);
   log_end_offset_.store(end.end_offset, std::memory_order_release);
@@ -168,39 +192,63 @@ absl::StatusOr<SegmentScan> PartitionLog::Rescan(LogSegment& segment) {
   return scan;
 }
 
+absl::Status PartitionLog::RebuildSealedIndex(LogSegment& segment, int64_t end_offset,
+                                              absl::string_view why) {
+  LOG(WARNING) << topic_partition_.ToString() << ": " << why << "; rebuilding the index";
+  GYRE_ASSIGN_OR_RETURN(const SegmentScan scan, Rescan(segment));
+  if (!scan.damage.empty() && scan.end_offset != end_offset) {
+    return absl::FailedPreconditionError(scan.damage);
+  }
+  return segment.Seal();
+}
+
+PartitionLog::SealedEnd PartitionLog::FindSealedEnd(const LogSegment& segment, int64_t end_offset,
+                                                    int64_t size_bytes) {
+  // The last batches only: what lies before them was checked when it was synced.
+  SealedEnd end{segment.base_offset(), segment.offset_index().Last().position};
+  BatchCursor cursor(*segment.file(), end.position, size_bytes);
+  while (cursor.Next()) {
+    end = {cursor.header().next_offset(), cursor.end_position()};
+    if (end.offset >= end_offset) break;
+  }
+  return end;
+}
+
 absl::Status PartitionLog::LoadSealed(LogSegment& segment, int64_t end_offset) {
   GYRE_ASSIGN_OR_RETURN(const int64_t size_bytes, segment.file()->SizeBytes());
   const absl::Status indexes = segment.LoadIndexes(file_system_, path(), size_bytes);
   if (!indexes.ok()) {
-    LOG(WARNING) << topic_partition_.ToString() << ": " << indexes << "; rebuilding the index";
-    GYRE_ASSIGN_OR_RETURN(const SegmentScan scan, Rescan(segment));
-    if (!scan.damage.empty() && scan.end_offset != end_offset) {
-      return absl::FailedPreconditionError(scan.damage);
-    }
-    GYRE_RETURN_IF_ERROR(segment.Seal());
+    GYRE_RETURN_IF_ERROR(RebuildSealedIndex(segment, end_offset, indexes.ToString()));
   }
-  // The last batches only: what lies before them was checked when it was synced.
-  int64_t found_offset = segment.base_offset();
-  int64_t valid_bytes = segment.offset_index().Last().position;
-  BatchCursor cursor(*segment.file(), valid_bytes, size_bytes);
-  while (cursor.Next()) {
-    found_offset = cursor.header().next_offset();
-    valid_bytes = cursor.end_position();
-    if (found_offset >= end_offset) break;
+  SealedEnd end = FindSealedEnd(segment, end_offset, size_bytes);
+  if (indexes.ok() && end.position < size_bytes && end.offset != end_offset) {
+    // The index may be what is wrong, not the log.
+    GYRE_RETURN_IF_ERROR(RebuildSealedIndex(
+        segment, end_offset,
+        absl::StrCat(segment.file()->path(), ": its last index entry leads to no end")));
+    end = FindSealedEnd(segment, end_offset, size_bytes);
   }
-  if (valid_bytes < size_bytes) {
-    if (found_offset != end_offset) {
+  if (end.offset < end_offset) ReportHole(segment, end.offset, end_offset);
+  if (end.position < size_bytes) {
+    if (end.offset != end_offset) {
       return absl::FailedPreconditionError(
-          absl::StrCat(segment.file()->path(), " at position ", valid_bytes,
+          absl::StrCat(segment.file()->path(), " at position ", end.position,
                        ": no whole batch, but the next segment begins at ", end_offset));
     }
-    LOG(WARNING) << segment.file()->path() << ": " << size_bytes - valid_bytes
+    LOG(WARNING) << segment.file()->path() << ": " << size_bytes - end.position
                  << " bytes after its last batch dropped";
-    GYRE_RETURN_IF_ERROR(segment.file()->Truncate(valid_bytes));
+    GYRE_RETURN_IF_ERROR(segment.file()->Truncate(end.position));
     GYRE_RETURN_IF_ERROR(segment.file()->Sync());
   }
-  segment.Publish({valid_bytes, end_offset, segment.largest_timestamp().timestamp});
+  segment.Publish({end.position, end_offset, segment.largest_timestamp().timestamp});
   return absl::OkStatus();
+}
+
+void PartitionLog::ReportHole(const LogSegment& segment, int64_t from_offset,
+                              int64_t to_offset) const {
+  LOG(WARNING) << segment.file()->path() << ": ends at offset " << from_offset
+               << ", the next segment begins at " << to_offset
+               << ": what was between them was compacted away, or is lost";
 }
 
 absl::Status PartitionLog::LoadActive(LogSegment& segment) {
@@ -270,8 +318,9 @@ absl::Status PartitionLog::Recover(const std::vector<int64_t>& bases, int64_t re
                        ", beyond the start of the next segment ", next_base));
     }
     // A hole where nothing was synced: what follows it was never acknowledged.
-    ends_here = next_base != INT64_MAX && scan.end_offset < next_base &&
-                (!scan.damage.empty() || scan.end_offset >= recovery_point);
+    const bool has_hole = next_base != INT64_MAX && scan.end_offset < next_base;
+    ends_here = has_hole && (!scan.damage.empty() || scan.end_offset >= recovery_point);
+    if (has_hole && !ends_here) ReportHole(*segment, scan.end_offset, next_base);
   }
   for (size_t i = bases.size(); i > used; --i) {
     LOG(WARNING) << topic_partition_.ToString() << ": segment " << bases[i - 1]
@@ -279,12 +328,6 @@ absl::Status PartitionLog::Recover(const std::vector<int64_t>& bases, int64_t re
     GYRE_RETURN_IF_ERROR(LogSegment::RemoveFiles(file_system_, path(), bases[i - 1]));
   }
   GYRE_RETURN_IF_ERROR(SyncDirectory());
-  const int64_t end_offset = segments.back()->extent().end_offset;
-  if (end_offset < recovery_point) {
-    LOG(ERROR) << topic_partition_.ToString() << ": ends at offset " << end_offset
-               << ", but was synced up to " << recovery_point
-               << ": the disk has lost acknowledged records";
-  }
   MutexLock lock(mutex_);
   segments_ = std::move(segments);
   return absl::OkStatus();
@@ -809,6 +852,16 @@ absl::Status PartitionLog::StartLeaderEpoch(int32_t epoch) {
   }
   epochs_.Assign(epoch, log_end_offset());
   return epochs_.Persist(file_system_, EpochPath());
+}
+
+absl::Status PartitionLog::DropLeaderEpochsAbove(int32_t epoch) {
+  MutexLock write_lock(write_mutex_);
+  LOG(WARNING) << EpochPath() << ": has epoch " << epochs_.latest_epoch()
+               << ", above the latest that was given out, " << epoch << "; rebuilding it";
+  GYRE_RETURN_IF_ERROR(RebuildEpochs());
+  if (epochs_.latest_epoch() <= epoch) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path(), ": batches of leader epoch ",
+                                          epochs_.latest_epoch(), ", above ", epoch));
 }
 
 absl::Status PartitionLog::ReplaceByPrefix(LogSegmentRef segment,

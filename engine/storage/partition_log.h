@@ -107,6 +107,9 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   const TopicPartition& topic_partition() const { return topic_partition_; }
   // Zero when the directory has no partition.metadata.
   const Uuid& topic_id() const { return topic_id_; }
+  // Writes the partition.metadata that is missing. Precondition: topic_id() is
+  // zero, the log is online and nobody else uses it yet.
+  absl::Status AdoptTopicId(const Uuid& topic_id);
   std::string path() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Validates on this thread (config(), Kafka's rules), then queues. on_done
@@ -151,6 +154,9 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   // the latest: FAILED_PRECONDITION; equal: nothing. Precondition: no append is
   // running. Called before the first append of a leader.
   absl::Status StartLeaderEpoch(int32_t epoch);
+  // For an epoch checkpoint that claims an epoch nobody gave out: rebuilds it from
+  // the batches. DATA_LOSS when they have a higher one too.
+  absl::Status DropLeaderEpochsAbove(int32_t epoch);
 
   // Drops every record from `offset` on, durably. Precondition: no append is
   // running. A segment that a slice still points into is replaced by a copy,
@@ -186,6 +192,14 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   absl::Status LoadTopicId();
   absl::Status Load(bool clean, int64_t recovery_point, int64_t log_start_offset);
   absl::StatusOr<std::vector<int64_t>> ListSegments();
+  // Where the batches of a finished segment end.
+  struct SealedEnd {
+    int64_t offset;
+    int64_t position;
+  };
+  static SealedEnd FindSealedEnd(const LogSegment& segment, int64_t end_offset, int64_t size_bytes);
+  absl::Status RebuildSealedIndex(LogSegment& segment, int64_t end_offset, absl::string_view why);
+  void ReportHole(const LogSegment& segment, int64_t from_offset, int64_t to_offset) const;
   // Takes over a segment that was synced; rebuilds an index that is damaged.
   absl::Status LoadSealed(LogSegment& segment, int64_t end_offset);
   // Finds the end of the last segment of a log that was closed; DATA_LOSS when

@@ -169,6 +169,62 @@ TEST_F(LogManagerTest, ADeletionThatACrashInterruptedIsFinished) {
   EXPECT_EQ(manager_->Find(kFirst), nullptr);
 }
 
+TEST_F(LogManagerTest, ALogThatLostItsTopicIdTakesTheOneItIsGiven) {
+  Start();
+  Add(Create(kFirst), 3);
+  Drop();
+  ASSERT_TRUE(disk_.Remove("/data/topic-0/partition.metadata").ok());
+  Start();
+  const LogRef log = *manager_->Create(kFirst, Uuid{5, 6}, LogConfig());
+  EXPECT_EQ(log->log_end_offset(), 6);
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->topic_id(), (Uuid{5, 6}));
+}
+
+TEST_F(LogManagerTest, ALogWithAGarbledTopicIdStaysOfflineAndWhole) {
+  Start();
+  Add(Create(kFirst), 3);
+  Drop();
+  ASSERT_TRUE(disk_.WriteFileAtomically("/data/topic-0/partition.metadata", "xxxx").ok());
+  Start();
+  const LogRef log = *manager_->Create(kFirst, Uuid{5, 6}, LogConfig());
+  EXPECT_TRUE(log->is_offline());
+  EXPECT_TRUE(Exists("/data/topic-0/00000000000000000000.log"));
+}
+
+TEST_F(LogManagerTest, ALogThatIsSetAsideKeepsItsFilesAndFreesItsName) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(manager_->SetAside(kFirst).ok());
+  EXPECT_EQ(Create(kFirst, Uuid{9, 9})->log_end_offset(), 0);
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->topic_id(), (Uuid{9, 9}));
+  int stray_count = 0;
+  const std::vector<std::string> names = *disk_.List("/data");
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, "-stray")) continue;
+    ++stray_count;
+    EXPECT_TRUE(Exists(absl::StrCat("/data/", name, "/00000000000000000000.log")));
+  }
+  EXPECT_EQ(stray_count, 1);
+}
+
+TEST_F(LogManagerTest, ANewLifeOfANameForgetsTheRecoveryPointThatACrashLeft) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  // As a crash in the middle of Delete leaves it.
+  ASSERT_TRUE(manager_->Find(kFirst)->MarkDeleted("/data/topic-0.x-delete").ok());
+  Drop();
+  Start();
+  Create(kFirst, Uuid{9, 9});
+  Drop();
+  Start();
+  EXPECT_FALSE(manager_->Find(kFirst)->is_offline());
+}
+
 TEST_F(LogManagerTest, ADirectoryLeftHalfMadeIsNoPartition) {
   Start();
   Create(kFirst);

@@ -1,11 +1,13 @@
 #include "engine/storage/partition_log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "engine/base/random.h"
@@ -343,6 +345,21 @@ TEST(PartitionLogTest, AMissingEpochFileIsRebuiltFromTheBatches) {
   EXPECT_EQ(f.log->EndOffsetForEpoch(4), (EpochEndOffset{4, 10}));
 }
 
+TEST(PartitionLogTest, AnEpochThatWasNeverGivenOutIsDropped) {
+  LogFixture f;
+  f.Create();
+  ASSERT_TRUE(f.log->StartLeaderEpoch(2).ok());
+  f.Add(MakeBatch("a"), 2);
+  ASSERT_TRUE(f.log->Close().ok());
+  ASSERT_TRUE(f.disk.WriteFileAtomically("/data/t-0/leader-epoch-checkpoint", "0\n1\n18 0\n").ok());
+  f.Open(/*clean=*/true);
+  EXPECT_EQ(f.log->latest_leader_epoch(), 18);
+  ASSERT_TRUE(f.log->DropLeaderEpochsAbove(2).ok());
+  EXPECT_EQ(f.log->latest_leader_epoch(), 2);
+  f.Add(MakeBatch("b"), 2);
+  EXPECT_TRUE(absl::IsDataLoss(f.log->DropLeaderEpochsAbove(1)));
+}
+
 TEST(PartitionLogTest, AFollowerAppendsTheLeadersBatchesAsTheyAre) {
   LogFixture leader;
   leader.Create();
@@ -488,6 +505,67 @@ TEST(PartitionLogTest, ALostOrTruncatedIndexIsRebuilt) {
       EXPECT_EQ(f.BaseOffsets().size(), 60u);
       for (int64_t n = 0; n < 120; ++n) {
         EXPECT_EQ(f.log->OffsetForTimestamp(kTestNow + n, INT64_MAX).offset, n);
+      }
+    }
+  }
+}
+
+TEST(PartitionLogTest, ALogThatEndsBelowItsRecoveryPointIsOffline) {
+  for (const bool clean : {true, false}) {
+    LogFixture f;
+    f.options.config.segment_bytes = 700;
+    f.Create();
+    for (int i = 0; i < 20; ++i) f.Add(MakeBatch("a", 2));
+    ASSERT_TRUE(f.log->Close().ok());
+    std::string last;
+    const std::vector<std::string> names = *f.disk.List("/data/t-0");
+    for (const std::string& name : names) {
+      if (absl::EndsWith(name, ".log")) last = std::max(last, name);
+    }
+    ASSERT_TRUE(f.disk.Remove("/data/t-0/" + last).ok());
+    f.Open(clean, /*recovery_point=*/40);
+    EXPECT_TRUE(f.log->is_offline()) << "clean " << clean;
+    // Whoever takes the loss gets what is left.
+    f.Open(clean, /*recovery_point=*/-1);
+    EXPECT_FALSE(f.log->is_offline());
+    EXPECT_LT(f.log->log_end_offset(), 40);
+  }
+}
+
+TEST(PartitionLogTest, AnIndexThatMisleadsCostsASearchNotTheRecords) {
+  // Of the first segment and of a later one; the first and the last entry; its
+  // offset and its position.
+  for (const bool first_segment : {true, false}) {
+    for (const bool first_entry : {true, false}) {
+      for (const int at : {0, 3, 7}) {
+        SCOPED_TRACE(absl::StrCat(first_segment, " ", first_entry, " byte ", at));
+        LogFixture f;
+        f.options.config.index_interval_bytes = 200;
+        f.options.config.segment_bytes = 3000;
+        f.Create();
+        for (int i = 0; i < 30; ++i) f.Add(MakeBatch("a", 2));
+        ASSERT_TRUE(f.log->Close().ok());
+        std::vector<std::string> names = *f.disk.List("/data/t-0");
+        std::erase_if(names,
+                      [](const std::string& name) { return !absl::EndsWith(name, ".index"); });
+        std::sort(names.begin(), names.end());
+        ASSERT_GE(names.size(), 2u);
+        FileRef index =
+            *f.disk.Open("/data/t-0/" + (first_segment ? names.front() : names[names.size() - 2]),
+                         OpenMode::kReadWrite);
+        const int64_t position = (first_entry ? 0 : *index->SizeBytes() - 8) + at;
+        char byte = 0;
+        ASSERT_TRUE(index->ReadExactly(position, &byte, 1).ok());
+        byte = static_cast<char>(byte ^ (at == 0 ? 0x80 : 0x11));
+        ASSERT_TRUE(index->WriteAll(position, &byte, 1).ok());
+        f.Open(/*clean=*/true, 60);
+        ASSERT_FALSE(f.log->is_offline()) << f.log->offline_reason();
+        EXPECT_EQ(f.BaseOffsets().size(), 30u);
+        for (int64_t offset = 0; offset < 60; ++offset) {
+          const ReadResult read = f.Read(offset, 1);
+          ASSERT_EQ(read.error, ErrorCode::kNone) << offset;
+          EXPECT_EQ(RecordBatchView(f.BytesOf(read.slice)).base_offset(), offset / 2 * 2);
+        }
       }
     }
   }
