@@ -1,5 +1,7 @@
 #include "engine/network/connection_table.h"
 
+#include <memory>
+
 #include <new>
 
 #include "glog/logging.h"
@@ -39,7 +41,8 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->sending = ConnectionSlot::SendOperation::kNone;
   slot->turn_bytes = 0;
   slot->close_reason = nullptr;
-  slot->session = Session();
+  std::destroy_at(&slot->session);
+  std::construct_at(&slot->session);
   free_.push_back(slot->index);
   --used_;
 }

@@ -5,7 +5,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +91,10 @@ uint64_t RaiseDescriptorLimit() {
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = before;
   }
   return limit.rlim_cur;
+}
+
+int32_t ConnectionsWithin(uint64_t limit) {
+  return static_cast<int32_t>(std::clamp<uint64_t>(limit - limit / 4, 1, INT32_MAX));
 }
 
 }  // namespace gyre

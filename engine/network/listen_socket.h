@@ -24,6 +24,9 @@ absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
 // Raises the soft limit of open descriptors to the hard one. The limit that now
 // holds.
 uint64_t RaiseDescriptorLimit();
+// How many connections may have one of `limit` descriptors, so that they never
+// take what log files need: three quarters of them.
+int32_t ConnectionsWithin(uint64_t limit);
 
 }  // namespace gyre
 

@@ -378,7 +378,10 @@ void Processor::ExpireIdle() {
 
 void Processor::OnIdleDeadline(Slot& slot) {
   // The entry is not moved by traffic; it is put where the last progress says.
-  const bool at_rest = slot.connection.idle() || slot.connection.send_busy();
+  // Requests in flight spare it, but not for ever where the peer has sent its FIN:
+  // a peer that is gone altogether looks the same.
+  const bool at_rest =
+      slot.connection.idle() || slot.connection.send_busy() || slot.connection.peer_finished();
   const int64_t deadline_ns = (at_rest ? slot.last_progress_ns : now_ns_) + IdleNs();
   if (deadline_ns > now_ns_) {
     slot.deadline_ns = deadline_ns;
@@ -463,6 +466,7 @@ void Processor::CloseSocket(Slot& slot) {
   slot.fd = -1;
   slot.quota.Release();
   slot.connection.OnClosed();
+  slot.session.gone.store(true, std::memory_order_relaxed);
   metrics_.connections_closed.Increment();
   metrics_.connections.Decrement();
   open_connections_.fetch_sub(1, std::memory_order_acq_rel);

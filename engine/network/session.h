@@ -3,9 +3,11 @@
 // only unordered request (ApiVersions, SASL) may write the client's software.
 //
 // Threads: handoff; written only while no other request of the connection runs.
+// `gone`: raised by the processor, read by anyone who holds a request.
 #ifndef GYRE_ENGINE_NETWORK_SESSION_H_
 #define GYRE_ENGINE_NETWORK_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -23,6 +25,8 @@ struct Session {
   std::string principal = "User:ANONYMOUS";
   std::string client_software_name = "unknown";
   std::string client_software_version = "unknown";
+  // The connection is closed: what still waits to be answered waits for nobody.
+  std::atomic<bool> gone{false};
 };
 
 }  // namespace gyre

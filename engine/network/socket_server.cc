@@ -82,7 +82,9 @@ struct SocketServer::State {
         frame_decoder(options.processor.connection.socket_request_max_bytes),
         memory(RequestBudget(options)),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
-        quotas(options.max_connections, options.max_connections_per_ip),
+        descriptor_limit(RaiseDescriptorLimit()),
+        quotas(std::min(options.max_connections, ConnectionsWithin(descriptor_limit)),
+               options.max_connections_per_ip),
         metrics(options.metrics),
         request_metrics(options.metrics, options.api_names),
         channel(static_cast<uint32_t>(std::max(1, options.queued_max_requests)), clock, memory) {}
@@ -104,6 +106,7 @@ struct SocketServer::State {
   MemoryPool memory;
   LargeRanges large_ranges;
   std::unique_ptr<SlabPool> slab;
+  const uint64_t descriptor_limit;
   ConnectionQuotas quotas;
   NetworkMetrics metrics;
   RequestMetrics request_metrics;
@@ -263,7 +266,7 @@ SocketServer::SocketServer(SocketServerOptions options, RequestHandler& handler)
 SocketServer::~SocketServer() { Stop(); }
 
 absl::Status SocketServer::Start() {
-  const uint64_t limit = RaiseDescriptorLimit();
+  const uint64_t limit = state_->descriptor_limit;
   absl::Status status = state_->Open();
   if (status.ok()) status = state_->StartThreads();
   if (!status.ok()) {
@@ -281,7 +284,8 @@ absl::Status SocketServer::Start() {
                  << "; max_connections=" << state_->options.max_connections << " needs about "
                  << needed << " (ulimit -n, LimitNOFILE=)";
   } else {
-    LOG(INFO) << "file descriptors: limit " << limit;
+    LOG(INFO) << "file descriptors: limit " << limit << ", connections take at most "
+              << ConnectionsWithin(limit);
   }
   return absl::OkStatus();
 }

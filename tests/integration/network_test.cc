@@ -381,6 +381,25 @@ TEST_P(NetworkTest, AnIdleConnectionIsClosedOnTimeAndABusyOneIsSpared) {
   EXPECT_TRUE(server->AwaitConnections(0));
 }
 
+TEST_P(NetworkTest, AHalfClosedConnectionWhoseRequestDoesNotEndExpires) {
+  Held held;
+  auto server = Serve([&](Request* request) { held.Add(request); },
+                      [](SocketServerOptions& options) {
+                        options.processor.connection.connections_max_idle_ms = 300;
+                      });
+  Client client(server->port());
+  client.SendFrame("hold");
+  client.FinishSending();
+  ASSERT_TRUE(held.Await(1));
+  const std::vector<Request*> requests = held.TakeAll();
+  EXPECT_FALSE(requests[0]->session().gone);
+  EXPECT_FALSE(client.Readable(100));
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server->AwaitConnections(0));
+  EXPECT_TRUE(AwaitTrue([&] { return requests[0]->session().gone.load(); }));
+  Echo(requests[0]);
+}
+
 TEST_P(NetworkTest, TheConnectionBeyondThePerIpMaximumIsClosedAtOnce) {
   auto server =
       Serve(Echo, [](SocketServerOptions& options) { options.max_connections_per_ip = 2; });
