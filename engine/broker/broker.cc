@@ -88,6 +88,23 @@ absl::StatusOr<std::unique_ptr<Broker>> Broker::Open(const BrokerOptions& option
   return broker;
 }
 
+absl::Status Broker::CheckMetadataLogIsThere() const {
+  const LogRef metadata_log = logs_->Find(MetadataPartition());
+  if (metadata_log != nullptr &&
+      (metadata_log->is_offline() || metadata_log->log_end_offset() > 0)) {
+    return absl::OkStatus();
+  }
+  // Nothing was ever recorded, so there can be no topic.
+  for (const LogRef& log : logs_->All()) {
+    if (log == metadata_log) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data directory ", options_.log_dir, " holds partition ", log->topic_partition().ToString(),
+        " but no metadata log; restore ", MetadataPartition().ToString(),
+        " or give an empty directory with --log_dirs"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LogRef> Broker::OpenMetadataLog() {
   if (LogRef log = logs_->Find(MetadataPartition())) {
     log->UpdateConfig(MetadataLogConfig());
@@ -108,10 +125,10 @@ absl::Status Broker::OpenLogs() {
   options.recovery_thread_count = options_.recovery_thread_count;
   GYRE_ASSIGN_OR_RETURN(logs_, LogManager::Open(*directory_, options));
   if (logs_->recovered_log_count() > 0) {
-    LOG(INFO) << "recovered " << logs_->recovered_log_count()
-              << " logs after an unclean stop";
+    LOG(INFO) << "recovered " << logs_->recovered_log_count() << " logs after an unclean stop";
   }
   replicas_.SetLogManager(logs_.get());
+  GYRE_RETURN_IF_ERROR(CheckMetadataLogIsThere());
   GYRE_ASSIGN_OR_RETURN(LogRef metadata_log, OpenMetadataLog());
   return metadata_store_->Open(std::move(metadata_log));
 }
@@ -147,15 +164,13 @@ void Broker::AddMetrics(MetricRegistry& metrics) {
   add("gyre_broker_topics", "topics of the metadata image", [](const void* broker) {
     return static_cast<int64_t>(static_cast<B>(broker)->metadata_.Current()->topic_count());
   });
-  add("gyre_broker_metadata_offset", "last metadata record applied", [](const void* broker) {
-    return static_cast<B>(broker)->metadata_.Current()->offset();
-  });
+  add("gyre_broker_metadata_offset", "last metadata record applied",
+      [](const void* broker) { return static_cast<B>(broker)->metadata_.Current()->offset(); });
   add("gyre_broker_produce_purgatory_size", "produce requests that wait", [](const void* broker) {
     return static_cast<B>(broker)->produce_purgatory_.pending_count();
   });
-  add("gyre_broker_fetch_purgatory_size", "fetch requests that wait", [](const void* broker) {
-    return static_cast<B>(broker)->fetch_purgatory_.pending_count();
-  });
+  add("gyre_broker_fetch_purgatory_size", "fetch requests that wait",
+      [](const void* broker) { return static_cast<B>(broker)->fetch_purgatory_.pending_count(); });
   add("gyre_log_syncs", "fdatasync calls of partition logs", [](const void* broker) {
     return static_cast<int64_t>(static_cast<B>(broker)->logs_->flusher().sync_count());
   });

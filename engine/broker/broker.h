@@ -79,6 +79,8 @@ class Broker {
 
   // Now and then, on a thread that may block.
   void WriteCheckpoints();
+  void RetryUnmadePartitions() { metadata_store_->RetryUnmadePartitions(); }
+  void CheckDelayedFetches() { replicas_.CheckDelayedFetches(); }
   // FlushMode::kInterval's; does not block.
   void RequestFlushAll() { logs_->RequestFlushAll(); }
 
@@ -114,6 +116,8 @@ class Broker {
   Broker(const BrokerOptions& options, std::unique_ptr<DataDirectory> directory);
 
   absl::Status OpenLogs();
+  // A directory with partitions whose metadata log was lost is not started on.
+  absl::Status CheckMetadataLogIsThere() const;
   absl::StatusOr<LogRef> OpenMetadataLog();
 
   const BrokerOptions options_;

@@ -41,6 +41,9 @@ FetchOperation::FetchOperation(const BrokerServices& services, const RequestCont
       state.fetch_offset = from.partitions[p].fetch_offset;
       state.max_bytes = std::max(from.partitions[p].partition_max_bytes, 0);
       state.partition = services.replicas.Find(topic.name, state.index);
+      if (!state.partition) {
+        state.why_missing = services.replicas.WhyMissing(topic.name, state.index);
+      }
     }
   }
 }
@@ -87,7 +90,7 @@ void FetchOperation::Read(PartitionState& state, int64_t max_bytes, bool min_one
   state.ready_bytes = 0;
   state.cannot_grow = false;
   if (!state.partition) {
-    state.error = ErrorCode::kUnknownTopicOrPartition;
+    state.error = state.why_missing;
     return;
   }
   const Partition& partition = *state.partition;
@@ -145,6 +148,7 @@ bool FetchOperation::HasNewData() const {
 }
 
 bool FetchOperation::TryComplete() {
+  if (context_.abandoned()) return ForceComplete();
   // Most wake-ups are for one of many partitions; the reads are not free.
   if (!HasNewData()) return false;
   ReadAll();

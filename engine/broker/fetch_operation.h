@@ -40,7 +40,9 @@ class FetchOperation final : public DelayedOperation {
     int32_t last_fetched_epoch = -1;
     int64_t fetch_offset = 0;
     int64_t max_bytes = 0;
-    PartitionRef partition;  // null: not here
+    PartitionRef partition;
+    ErrorCode why_missing =
+        ErrorCode::kUnknownTopicOrPartition;  // without partition  // null: not here
     // Of the latest read.
     ErrorCode error = ErrorCode::kNone;
     int64_t high_watermark = -1;

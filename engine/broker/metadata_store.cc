@@ -217,6 +217,21 @@ void MetadataStore::ApplySettled() {
   }
 }
 
+void MetadataStore::RetryUnmadePartitions() {
+  {
+    MutexLock lock(mutex_);
+    if (applying_ || closed_) return;
+    applying_ = true;
+  }
+  options_.replicas->RetryUnmade();
+  {
+    MutexLock lock(mutex_);
+    applying_ = false;
+  }
+  // What came meanwhile left it to us.
+  ApplySettled();
+}
+
 void MetadataStore::CreateTopics(std::vector<NewTopic> topics, bool validate_only,
                                  CreateTopicsDone done) {
   std::vector<NewTopicResult> results;

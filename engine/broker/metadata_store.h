@@ -90,6 +90,9 @@ class MetadataStore : public MetadataController {
   // Of this life's RegisterBroker record; -1 before Register.
   int64_t broker_epoch() const { return broker_epoch_; }
 
+  // Gives partitions that could not be made another chance; blocks on the disk.
+  void RetryUnmadePartitions();
+
   // MetadataController.
   void CreateTopics(std::vector<NewTopic> topics, bool validate_only,
                     CreateTopicsDone done) override;

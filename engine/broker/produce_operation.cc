@@ -34,7 +34,7 @@ void ProduceOperation::Prepare(const proto::ProduceRequest& request, ErrorCode r
       if (request_error != ErrorCode::kNone) continue;
       state.partition = services_.replicas.Find(topic.name, state.index);
       state.error = state.partition ? state.partition->CheckUsable()
-                                    : ErrorCode::kUnknownTopicOrPartition;
+                                    : services_.replicas.WhyMissing(topic.name, state.index);
       if (state.error != ErrorCode::kNone) continue;
       state.append.produce_version = context_.version();
       state.append.records = from.partition_data[p].records.bytes();

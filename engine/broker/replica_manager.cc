@@ -37,16 +37,38 @@ PartitionRef ReplicaManager::Find(absl::string_view topic, int32_t partition) co
 
 bool ReplicaManager::IsOffline(absl::string_view topic, int32_t partition) const {
   const PartitionRef found = Find(topic, partition);
-  return found && found->log().is_offline();
+  if (found) return found->log().is_offline();
+  return WhyMissing(topic, partition) == ErrorCode::kKafkaStorageError;
+}
+
+ErrorCode ReplicaManager::WhyMissing(absl::string_view topic, int32_t partition) const {
+  MutexLock lock(unmade_mutex_);
+  const auto it = unmade_.find(topic);
+  const bool is_unmade = it != unmade_.end() && partition >= 0 &&
+                         static_cast<size_t>(partition) < it->second->partitions.size();
+  return is_unmade ? ErrorCode::kKafkaStorageError : ErrorCode::kUnknownTopicOrPartition;
 }
 
 void ReplicaManager::Apply(absl::Span<const MetadataImage::TopicPtr> removed,
                            absl::Span<const MetadataImage::TopicPtr> changed) {
   for (const MetadataImage::TopicPtr& topic : removed) Remove(*topic);
-  for (const MetadataImage::TopicPtr& topic : changed) Change(*topic);
+  for (const MetadataImage::TopicPtr& topic : changed) Change(topic);
+}
+
+void ReplicaManager::RetryUnmade() {
+  absl::flat_hash_map<std::string, MetadataImage::TopicPtr> topics;
+  {
+    MutexLock lock(unmade_mutex_);
+    topics = unmade_;
+  }
+  for (const auto& [name, topic] : topics) Change(topic);
 }
 
 void ReplicaManager::Remove(const TopicImage& topic) {
+  {
+    MutexLock lock(unmade_mutex_);
+    unmade_.erase(topic.name);
+  }
   Partitions partitions;
   {
     Shard& shard = ShardOf(topic.name);
@@ -60,20 +82,32 @@ void ReplicaManager::Remove(const TopicImage& topic) {
     if (!partition) continue;
     partition->MarkDeleted();
     const absl::Status deleted = logs_->Delete(partition->topic_partition());
-    if (!deleted.ok()) LOG(ERROR) << "deleting a partition: " << deleted.message();
+    if (!deleted.ok()) {
+      LOG(ERROR) << "deleting a partition: " << deleted.message();
+      undeleted_topic_ids_.insert(topic.id);
+    }
     WakeWaiters(*partition);
   }
 }
 
-void ReplicaManager::Change(const TopicImage& topic) {
-  const LogConfig config =
-      ToLogConfig(EffectiveTopicConfig(topic.configs, config_.topic_defaults));
+void ReplicaManager::Change(const MetadataImage::TopicPtr& changed_topic) {
+  const TopicImage& topic = *changed_topic;
+  bool all_made = true;
+  const LogConfig config = ToLogConfig(EffectiveTopicConfig(topic.configs, config_.topic_defaults));
   for (size_t i = 0; i < topic.partitions.size(); ++i) {
     if (!absl::c_linear_search(topic.partitions[i].replicas, config_.node_id)) continue;
     const absl::Status changed = ChangePartition(topic, static_cast<int32_t>(i), config);
     if (!changed.ok()) {
-      LOG(ERROR) << "partition " << topic.name << "-" << i << ": " << changed.message();
+      all_made = false;
+      LOG_EVERY_N(ERROR, 100) << "partition " << topic.name << "-" << i << ": "
+                              << changed.message();
     }
+  }
+  MutexLock lock(unmade_mutex_);
+  if (all_made) {
+    unmade_.erase(topic.name);
+  } else {
+    unmade_[topic.name] = changed_topic;
   }
 }
 
@@ -81,11 +115,13 @@ absl::StatusOr<LogRef> ReplicaManager::OpenLog(const TopicPartition& topic_parti
                                                const Uuid& topic_id, const LogConfig& config) {
   absl::StatusOr<LogRef> log = logs_->Create(topic_partition, topic_id, config);
   if (!absl::IsAlreadyExists(log.status())) return log;
-  // A topic of that name which was removed, and whose files a crash left behind.
-  LOG(WARNING) << topic_partition.ToString()
-               << ": removing the log of an earlier topic of the same name";
-  const absl::Status deleted = logs_->Delete(topic_partition);
-  if (!deleted.ok()) return deleted;
+  // Only what is known to have been removed may go.
+  const LogRef existing = logs_->Find(topic_partition);
+  const bool is_removed =
+      existing != nullptr && undeleted_topic_ids_.contains(existing->topic_id());
+  const absl::Status gone =
+      is_removed ? logs_->Delete(topic_partition) : logs_->SetAside(topic_partition);
+  if (!gone.ok()) return gone;
   return logs_->Create(topic_partition, topic_id, config);
 }
 
@@ -100,6 +136,10 @@ absl::Status ReplicaManager::ChangePartition(const TopicImage& topic, int32_t in
   }
   PartitionLog& log = partition->log();
   log.UpdateConfig(config);
+  if (!log.is_offline() && log.latest_leader_epoch() > leader_epoch) {
+    const absl::Status dropped = log.DropLeaderEpochsAbove(leader_epoch);
+    if (!dropped.ok()) return dropped;
+  }
   if (!log.is_offline() && log.latest_leader_epoch() < leader_epoch) {
     const absl::Status started = log.StartLeaderEpoch(leader_epoch);
     if (!started.ok()) return started;
@@ -122,6 +162,8 @@ void ReplicaManager::RemoveStrayLogs(const MetadataImage& image,
     const TopicPartition& topic_partition = log->topic_partition();
     if (topic_partition.topic == kMetadataTopicName) continue;
     if (image.FindTopic(log->topic_id()) != nullptr) continue;
+    // Its id is lost, but not whose it is.
+    if (log->topic_id().is_zero() && image.FindTopic(topic_partition.topic) != nullptr) continue;
     if (!removed.contains(log->topic_id())) {
       LOG(WARNING) << topic_partition.ToString() << ": the metadata log knows no topic with id "
                    << log->topic_id() << "; its files are kept and not served";
@@ -129,7 +171,10 @@ void ReplicaManager::RemoveStrayLogs(const MetadataImage& image,
     }
     LOG(INFO) << topic_partition.ToString() << ": finishing an interrupted deletion";
     const absl::Status deleted = logs_->Delete(topic_partition);
-    if (!deleted.ok()) LOG(ERROR) << deleted.message();
+    if (!deleted.ok()) {
+      LOG(ERROR) << deleted.message();
+      undeleted_topic_ids_.insert(log->topic_id());
+    }
   }
 }
 
@@ -164,6 +209,13 @@ std::vector<PartitionRef> ReplicaManager::All() const {
     }
   }
   return all;
+}
+
+void ReplicaManager::CheckDelayedFetches() {
+  if (fetch_purgatory_.pending_count() == 0) return;
+  for (const PartitionRef& partition : All()) {
+    fetch_purgatory_.CheckAndComplete(partition->watch_key());
+  }
 }
 
 void ReplicaManager::CompleteDelayedFetches() {

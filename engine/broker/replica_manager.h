@@ -17,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -27,6 +28,7 @@
 #include "engine/purgatory/delayed_operation_purgatory.h"
 #include "engine/storage/log_manager.h"
 #include "engine/storage/partition_log.h"
+#include "proto/wire/error_code.h"
 
 namespace gyre {
 
@@ -41,15 +43,22 @@ class ReplicaManager : public LogListener {
 
   // Null when this broker has no such partition.
   PartitionRef Find(absl::string_view topic, int32_t partition) const;
-  // True when the partition is here and its log is broken.
+  // True when the partition is ours and its log is broken, or could not be made.
   bool IsOffline(absl::string_view topic, int32_t partition) const;
+  // What to tell about a partition that Find does not know.
+  ErrorCode WhyMissing(absl::string_view topic, int32_t partition) const;
 
   // Makes what is on this broker match the image: creates the logs of new
   // partitions, starts new leader epochs, applies configs, deletes what was
   // removed. Blocks on the disk. A partition that cannot be made is logged and
-  // answers KAFKA_STORAGE_ERROR; the others are not affected.
+  // answers KAFKA_STORAGE_ERROR until RetryUnmade makes it; the others are not
+  // affected.
   void Apply(absl::Span<const MetadataImage::TopicPtr> removed,
              absl::Span<const MetadataImage::TopicPtr> changed);
+
+  // Tries again what could not be made for want of descriptors, of space, …
+  // Never at the same time as Apply.
+  void RetryUnmade();
 
   // Deletes logs of topics that are known to be removed, which a crash left
   // behind, and reports (but keeps) those that no record explains.
@@ -58,6 +67,10 @@ class ReplicaManager : public LogListener {
   // Completes every waiting Fetch as if its time were up: before a drain, whose
   // deadline is better spent on requests that do something.
   void CompleteDelayedFetches();
+
+  // Has every waiting Fetch look whether somebody still waits for it: its time may
+  // be weeks, and what it holds is bounded.
+  void CheckDelayedFetches();
 
   DelayedOperationPurgatory& produce_purgatory() { return produce_purgatory_; }
   DelayedOperationPurgatory& fetch_purgatory() { return fetch_purgatory_; }
@@ -77,7 +90,7 @@ class ReplicaManager : public LogListener {
 
   Shard& ShardOf(absl::string_view topic) const;
   void Remove(const TopicImage& topic);
-  void Change(const TopicImage& topic);
+  void Change(const MetadataImage::TopicPtr& topic);
   absl::Status ChangePartition(const TopicImage& topic, int32_t index, const LogConfig& config);
   absl::StatusOr<LogRef> OpenLog(const TopicPartition& topic_partition, const Uuid& topic_id,
                                  const LogConfig& config);
@@ -88,6 +101,12 @@ class ReplicaManager : public LogListener {
   DelayedOperationPurgatory& produce_purgatory_;
   DelayedOperationPurgatory& fetch_purgatory_;
   LogManager* logs_ = nullptr;
+  // Topics that were removed, with files that could not be. Touched by Apply and
+  // RemoveStrayLogs only, which never run at the same time.
+  absl::flat_hash_set<Uuid> undeleted_topic_ids_;
+  // Topics with partitions that could not be made, by name.
+  mutable Mutex unmade_mutex_;
+  absl::flat_hash_map<std::string, MetadataImage::TopicPtr> unmade_ ABSL_GUARDED_BY(unmade_mutex_);
   mutable std::array<Shard, kShardCount> shards_;
 };
 

@@ -54,6 +54,8 @@ class RequestContext {
   absl::string_view client_id() const { return client_id_; }
   Session& session() const { return request_->session(); }
   Request* request() const { return request_; }
+  // Nobody is there any more to be answered. Precondition: not yet answered.
+  bool abandoned() const { return session().gone.load(std::memory_order_relaxed); }
 
   // False when the body is malformed: the connection is then being closed and
   // the context is spent. Bytes after the body are ignored, as Kafka does.

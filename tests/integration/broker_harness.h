@@ -97,6 +97,12 @@ class Client {
     char byte;
     return Receive(&byte, 1) <= 0;
   }
+  // Ends the connection with a RST.
+  void Reset() {
+    const linger hard = {1, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    socket_.Reset();
+  }
   bool HasBytesWithin(int timeout_ms) {
     pollfd poll = {socket_.get(), POLLIN, 0};
     int ready = 0;

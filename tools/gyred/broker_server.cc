@@ -93,6 +93,7 @@ struct BrokerServer::State {
   std::unique_ptr<Broker> broker;
   PeriodicWork flush;
   PeriodicWork checkpoint;
+  PeriodicWork upkeep;
   std::unique_ptr<ThreadRunner> timer_thread;
   std::unique_ptr<ThreadRunner> log_io_thread;
   bool stopped = false;
@@ -101,8 +102,7 @@ struct BrokerServer::State {
 BrokerServer::BrokerServer(BrokerServerOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
   State& state = *state_;
-  state.metrics =
-      state.options.metrics != nullptr ? state.options.metrics : &state.own_metrics;
+  state.metrics = state.options.metrics != nullptr ? state.options.metrics : &state.own_metrics;
   if (state.options.file_system == nullptr) state.options.file_system = &FileSystem::Real();
 }
 
@@ -169,7 +169,7 @@ absl::Status BrokerServer::OpenBroker() {
 absl::Status BrokerServer::StartNetwork() {
   State& state = *state_;
   GYRE_RETURN_IF_ERROR(state.server->Start());
-  for (PeriodicWork* work : {&state.flush, &state.checkpoint}) {
+  for (PeriodicWork* work : {&state.flush, &state.checkpoint, &state.upkeep}) {
     work->timer = state.timer.get();
     work->lane = &state.server->continuations();
     work->clock = &state.clock;
@@ -178,6 +178,12 @@ absl::Status BrokerServer::StartNetwork() {
   state.checkpoint.interval_ms = state.options.checkpoint_interval_ms;
   state.checkpoint.work = [](Broker& broker) { broker.WriteCheckpoints(); };
   StartPeriodicWork(&state.checkpoint);
+  state.upkeep.interval_ms = state.options.upkeep_interval_ms;
+  state.upkeep.work = [](Broker& broker) {
+    broker.RetryUnmadePartitions();
+    broker.CheckDelayedFetches();
+  };
+  StartPeriodicWork(&state.upkeep);
   if (state.options.flush_mode == FlushMode::kInterval) {
     state.flush.interval_ms = state.options.flush_interval_ms;
     state.flush.work = [](Broker& broker) { broker.RequestFlushAll(); };
@@ -242,6 +248,7 @@ void BrokerServer::StopThreads() {
   if (state.timer != nullptr) {
     state.timer->Cancel(&state.flush);
     state.timer->Cancel(&state.checkpoint);
+    state.timer->Cancel(&state.upkeep);
   }
 }
 

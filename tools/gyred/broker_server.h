@@ -36,7 +36,10 @@ struct BrokerServerOptions {
   std::string log_dir;
   std::optional<Uuid> cluster_id;
   FlushMode flush_mode = FlushMode::kGroup;
-  int64_t flush_interval_ms = 1000;         // FlushMode::kInterval
+  int64_t flush_interval_ms = 1000;  // FlushMode::kInterval
+  // How often partitions that could not be made are tried again, and fetches of
+  // clients that are gone are looked for.
+  int64_t upkeep_interval_ms = 5000;
   int64_t checkpoint_interval_ms = 60'000;  // what bounds the scan after a crash
   int64_t drain_timeout_ms = 30'000;
   uint64_t seed = 0;

@@ -27,20 +27,31 @@ uint64_t Entropy() {
   return seed;
 }
 
-// Every thread inherits the mask, so that only main takes these, with sigwait.
-sigset_t BlockSignals() {
+// What drains and ends the program. Under nohup a hang-up does not.
+sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  struct sigaction hangup = {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&signals, SIGHUP);
+  }
+  return signals;
+}
+
+// Every thread inherits the mask, so that only main takes these, with sigwait.
+sigset_t BlockSignals() {
+  sigset_t signals = StopSignals();
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A file that may not grow (ulimit -f) is an error of the write, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 
 // From now on another signal ends the process on the spot.
 void UnblockStopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 

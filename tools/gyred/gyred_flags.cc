@@ -180,7 +180,7 @@ absl::Status CheckRanges() {
       {"socket_request_max_bytes", FLAGS_socket_request_max_bytes, 1, kInt32Max},
       {"connections_max_idle_ms", FLAGS_connections_max_idle_ms, -1, kInt64Max / 1'000'000},
       {"max_connections", FLAGS_max_connections, 1, kInt32Max},
-      {"max_connections_per_ip", FLAGS_max_connections_per_ip, 0, kInt32Max},
+      {"max_connections_per_ip", FLAGS_max_connections_per_ip, 1, kInt32Max},
       {"max_in_flight_requests_per_connection", FLAGS_max_in_flight_requests_per_connection, 1,
        1024},
       {"socket_listen_backlog_size", FLAGS_socket_listen_backlog_size, 1, 65'535},
@@ -323,7 +323,7 @@ std::string HelpText() {
   std::string text =
       "gyred: a broker that speaks the Kafka protocol, on io_uring.\n\n"
       "  gyred --log_dirs=/var/lib/gyre --listeners=PLAINTEXT://127.0.0.1:9092\n\n"
-      "SIGTERM or SIGINT drains and stops it; SIGUSR1 prints its metrics to stderr.\n";
+      "SIGTERM, SIGINT or SIGHUP drains and stops it; SIGUSR1 prints its metrics to stderr.\n";
   for (const FlagGroup& group : Groups()) {
     absl::StrAppend(&text, "\n", group.title, "\n");
     for (const FlagHelp& flag : group.flags) {

@@ -100,7 +100,7 @@ void HandleListOffsets(const BrokerServices& services, RequestContext context) {
       if (partition) {
         Find(*partition, asked, out);
       } else {
-        out.error_code = ErrorCode::kUnknownTopicOrPartition;
+        out.error_code = services.replicas.WhyMissing(topic.name, asked.partition_index);
       }
     }
   }
