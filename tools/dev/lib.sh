@@ -19,6 +19,9 @@ usage_if_asked() {
 
 setup() { "$GYRE_ROOT/tools/dev/setup" --quiet; }
 
+export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-19
+export TSAN_OPTIONS=suppressions=$GYRE_ROOT/tools/dev/tsan_suppressions.txt:external_symbolizer_path=/usr/bin/llvm-symbolizer-19
+
 # bazel with plain output when nobody watches a terminal.
 bazel_run() {
   local command=$1; shift
@@ -40,6 +43,9 @@ existing_packages() {
   done
 }
 
-# build_optimised TARGET...: builds with -c opt; a binary of it is then $(binary_of opt TARGET).
-build_optimised() { bazel_run build --config=opt "$@" </dev/null >&2; }
-binary_of() { echo "$(bazel info "--config=$1" bazel-bin 2>/dev/null)/$(echo "${2#//}" | tr : /)"; }
+# The scripts that start a server build it in this config: opt, asan or tsan.
+GYRE_CONFIG=${GYRE_CONFIG:-opt}
+
+# build TARGET...: a binary of it is then $(binary_of TARGET).
+build() { bazel_run build --config="$GYRE_CONFIG" "$@" </dev/null >&2; }
+binary_of() { echo "$(bazel info --config="$GYRE_CONFIG" bazel-bin 2>/dev/null)/$(echo "${1#//}" | tr : /)"; }
