@@ -134,20 +134,20 @@ class TestBroker : public ResponseSink {
   }
 
   // Starts a request that is given as a frame without its length.
-  std::unique_ptr<Exchange> SendFrame(absl::string_view frame) {
-    auto exchange = std::make_unique<Exchange>();
+  std::shared_ptr<Exchange> SendFrame(absl::string_view frame) {
+    auto exchange = std::make_shared<Exchange>();
     ConnectionRequest& request = exchange->request_;
     request.Fill(&channel_, this, &session, 0, 0, Buffer::CopyOf(frame), 0, clock.NowNs());
     request.run.first = &request;
     request.run.sink = this;
     request.run.count = 1;
-    in_flight_.push_back(exchange.get());
+    in_flight_.push_back(exchange);
     HandlerWorker::StartRun(&request.run, broker->request_handler(), clock);
     Pump();
     return exchange;
   }
   template <typename Message>
-  std::unique_ptr<Exchange> Send(const Message& message, int16_t version) {
+  std::shared_ptr<Exchange> Send(const Message& message, int16_t version) {
     std::string bytes(proto::RequestSize(message, "test", version), '\0');
     wire::Writer writer(bytes.data(), bytes.size());
     proto::EncodeRequest(writer, message, "test", Exchange::kCorrelationId, version);
@@ -191,7 +191,8 @@ class TestBroker : public ResponseSink {
 
   // ResponseSink.
   void EnqueueResponse(ConnectionRequest* request) override {
-    for (Exchange* exchange : in_flight_) {
+    for (const std::shared_ptr<Exchange>& waiting : in_flight_) {
+      const std::shared_ptr<Exchange> exchange = waiting;
       if (&exchange->request_ != request) continue;
       request->ready = true;
       exchange->Collect();
@@ -220,8 +221,9 @@ class TestBroker : public ResponseSink {
   MemoryPool memory_;
   Timer timer_;
   RequestChannel channel_;
-  std::vector<Exchange*> in_flight_;
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
+  // Kept until they are answered, whether or not the test still looks.
+  std::vector<std::shared_ptr<Exchange>> in_flight_;
+  std::vector<std::shared_ptr<Exchange>> exchanges_;
 };
 
 // A broker that has started.
