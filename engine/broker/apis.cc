@@ -66,17 +66,17 @@ void ApiRequestHandler::Start(Request* request) {
     if (api->key != ApiKey::kApiVersions) {
       return request->CloseConnection("api version is not served");
     }
-    return ReplyUnsupportedApiVersions(RequestContext(request, &allocator_, api->key, version,
-                                                      correlation_id, "", ""));
+    return ReplyUnsupportedApiVersions(
+        RequestContext(request, &allocator_, api->key, version, correlation_id, "", ""));
   }
   wire::Reader reader(frame);
   proto::RequestHeader header;
   if (!proto::DecodeRequestHeader(reader, header)) {
     return request->CloseConnection("malformed request header");
   }
-  HandlerOf(api->key)(services_, RequestContext(request, &allocator_, api->key, version,
-                                                correlation_id, header.client_id.value_or(""),
-                                                reader.ReadRaw(reader.remaining())));
+  HandlerOf(api->key)(
+      services_, RequestContext(request, &allocator_, api->key, version, correlation_id,
+                                header.client_id.value_or(""), reader.ReadRaw(reader.remaining())));
 }
 
 }  // namespace gyre

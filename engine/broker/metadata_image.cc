@@ -34,8 +34,8 @@
 #include "proto/unregister_broker_record.h"
 #include "proto/unregister_controller_record.h"
 #include "proto/user_scram_credential_record.h"
-#include "proto/zk_migration_state_record.h"
 #include "proto/wire/reader.h"
+#include "proto/zk_migration_state_record.h"
 
 namespace gyre {
 
@@ -71,9 +71,9 @@ absl::Status UnknownTopic(const Uuid& id) {
       absl::StrCat("metadata record names topic id ", id.ToString(), ", which does not exist"));
 }
 
-bool MayCollide(absl::string_view name) { return absl::c_any_of(name, [](char c) {
-  return c == '.' || c == '_';
-}); }
+bool MayCollide(absl::string_view name) {
+  return absl::c_any_of(name, [](char c) { return c == '.' || c == '_'; });
+}
 
 template <typename Shard>
 Shard& Copy(std::shared_ptr<const Shard>& shard, std::shared_ptr<Shard>& copy) {
@@ -224,8 +224,9 @@ std::shared_ptr<const MetadataImage> MetadataDelta::Finish(int64_t offset, int32
   for (auto& [id, topic] : changed_) {
     const size_t name_shard = MetadataImage::ShardOf(absl::string_view(topic->name));
     const size_t id_shard = MetadataImage::ShardOf(id);
-    const bool is_new =
-        Copy(next.by_name_[name_shard], names[name_shard]).insert_or_assign(topic->name, topic).second;
+    const bool is_new = Copy(next.by_name_[name_shard], names[name_shard])
+                            .insert_or_assign(topic->name, topic)
+                            .second;
     Copy(next.by_id_[id_shard], ids[id_shard]).insert_or_assign(id, topic);
     if (!is_new) continue;
     ++next.topic_count_;
@@ -310,8 +311,7 @@ absl::Status MetadataDelta::ApplyRegisterBroker(const proto::RegisterBrokerRecor
   return absl::OkStatus();
 }
 
-absl::Status MetadataDelta::ApplyBrokerChange(
-    const proto::BrokerRegistrationChangeRecord& record) {
+absl::Status MetadataDelta::ApplyBrokerChange(const proto::BrokerRegistrationChangeRecord& record) {
   const auto it = next_->brokers_.find(record.broker_id);
   if (it == next_->brokers_.end()) {
     return absl::InvalidArgumentError(absl::StrCat("metadata record changes broker ",
@@ -358,9 +358,8 @@ absl::Status MetadataDelta::Apply(absl::string_view value) {
       return DecodeAndApply<UnfenceBrokerRecord>(
           frame, [this](const auto& record) { return SetFenced(record.id, false); });
     case TopicRecord::kRecordType:
-      return DecodeAndApply<TopicRecord>(frame, [this](const auto& record) {
-        return ApplyTopic(record.name, record.topic_id);
-      });
+      return DecodeAndApply<TopicRecord>(
+          frame, [this](const auto& record) { return ApplyTopic(record.name, record.topic_id); });
     case RemoveTopicRecord::kRecordType:
       return DecodeAndApply<RemoveTopicRecord>(
           frame, [this](const auto& record) { return RemoveTopic(record.topic_id); });

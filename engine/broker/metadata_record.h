@@ -32,8 +32,9 @@ absl::StatusOr<MetadataRecordFrame> ParseMetadataRecord(absl::string_view value)
 // `Record` is a generated metadata record.
 template <typename Record>
 std::string EncodeMetadataRecord(const Record& record, int16_t version) {
-  const size_t size = wire::UvarintSize(kMetadataFrameVersion) + wire::UvarintSize(Record::kRecordType) +
-                      wire::UvarintSize(version) + record.EncodedSize(version);
+  const size_t size = wire::UvarintSize(kMetadataFrameVersion) +
+                      wire::UvarintSize(Record::kRecordType) + wire::UvarintSize(version) +
+                      record.EncodedSize(version);
   std::string value(size, '\0');
   wire::Writer writer(value.data(), value.size());
   writer.WriteUvarint(kMetadataFrameVersion);

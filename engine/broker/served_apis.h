@@ -24,14 +24,10 @@ struct ServedApi {
 
 // Sorted by key.
 inline constexpr ServedApi kServedApis[] = {
-    {ApiKey::kProduce, 0, 3, 11},
-    {ApiKey::kFetch, 4, 4, 12},
-    {ApiKey::kListOffsets, 1, 1, 6},
-    {ApiKey::kMetadata, 0, 0, 12},
-    {ApiKey::kFindCoordinator, 0, 0, 4},
-    {ApiKey::kApiVersions, 0, 0, 4},
-    {ApiKey::kCreateTopics, 2, 2, 7},
-    {ApiKey::kDeleteTopics, 1, 1, 6},
+    {ApiKey::kProduce, 0, 3, 11},        {ApiKey::kFetch, 4, 4, 12},
+    {ApiKey::kListOffsets, 1, 1, 6},     {ApiKey::kMetadata, 0, 0, 12},
+    {ApiKey::kFindCoordinator, 0, 0, 4}, {ApiKey::kApiVersions, 0, 0, 4},
+    {ApiKey::kCreateTopics, 2, 2, 7},    {ApiKey::kDeleteTopics, 1, 1, 6},
     {ApiKey::kDescribeCluster, 0, 0, 1},
 };
 

@@ -98,7 +98,8 @@ TEST_P(BrokerServerTest, AFetchThatWaitsIsWokenByAnotherConnectionsProduce) {
   ASSERT_EQ(writer.Produce("t", Client::Batch("x")), 0);
   EXPECT_TRUE(reader.HasBytesWithin(5'000));
   ASSERT_TRUE(reader.Receive());
-  EXPECT_FALSE(reader.As<proto::FetchResponse>(11).responses.at(0).partitions.at(0).records.empty());
+  EXPECT_FALSE(
+      reader.As<proto::FetchResponse>(11).responses.at(0).partitions.at(0).records.empty());
 }
 
 TEST_P(BrokerServerTest, ManyWritersAndAReaderSeeOneOrder) {

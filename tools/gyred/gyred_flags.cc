@@ -65,41 +65,51 @@ struct FlagGroup {
 const std::vector<FlagGroup>& Groups() {
   static const auto& groups = *new std::vector<FlagGroup>{
       {"Where it listens, and what clients are told",
-       {{"listeners", "NAME://HOST:PORT,… to bind. HOST is an IPv4 or [IPv6] literal, localhost, "
-                      "or empty for every address; port 0 lets the kernel choose and prints it."},
-        {"advertised_listeners", "NAME://HOST:PORT,… that clients are sent to, by listener name. "
-                                 "Empty: the bound address. Needed when clients reach this host "
-                                 "under another name."}}},
+       {{"listeners",
+         "NAME://HOST:PORT,… to bind. HOST is an IPv4 or [IPv6] literal, localhost, "
+         "or empty for every address; port 0 lets the kernel choose and prints it."},
+        {"advertised_listeners",
+         "NAME://HOST:PORT,… that clients are sent to, by listener name. "
+         "Empty: the bound address. Needed when clients reach this host "
+         "under another name."}}},
       {"Its data",
-       {{"log_dirs", "The one directory that holds everything; made if missing (one level). "
-                     "Required."},
-        {"log_flush", "group: acks=all is answered after an fdatasync that many appends share, and "
-                      "consumers see only synced records. interval: synced every "
-                      "--log_flush_interval_ms. none: left to the kernel, as Kafka does by "
-                      "default."},
+       {{"log_dirs",
+         "The one directory that holds everything; made if missing (one level). "
+         "Required."},
+        {"log_flush",
+         "group: acks=all is answered after an fdatasync that many appends share, and "
+         "consumers see only synced records. interval: synced every "
+         "--log_flush_interval_ms. none: left to the kernel, as Kafka does by "
+         "default."},
         {"log_flush_interval_ms", "For --log_flush=interval."},
         {"log_segment_bytes", "A topic's segment.bytes where the topic does not say."},
-        {"message_max_bytes", "A topic's max.message.bytes where the topic does not say: the "
-                              "largest batch a producer may send."},
+        {"message_max_bytes",
+         "A topic's max.message.bytes where the topic does not say: the "
+         "largest batch a producer may send."},
         {"fetch_max_bytes", "The most records in one fetch response; one batch may exceed it."}}},
       {"The cluster and its topics",
        {{"node_id", "This broker's number; kept in the data directory."},
-        {"cluster_id", "22 characters of URL-safe base64. Empty: the data directory's own, or a "
-                       "fresh one."},
+        {"cluster_id",
+         "22 characters of URL-safe base64. Empty: the data directory's own, or a "
+         "fresh one."},
         {"num_partitions", "For topics created without a number of partitions."},
-        {"default_replication_factor", "For topics created without one; this broker is alone, so "
-                                       "only 1 works."},
+        {"default_replication_factor",
+         "For topics created without one; this broker is alone, so "
+         "only 1 works."},
         {"auto_create_topics_enable", "Create a topic when a client asks about it by name."}}},
       {"Threads and queues",
        {{"num_network_threads", "Processors, each with an io_uring of its own."},
         {"num_io_threads", "Handlers, which run the requests."},
-        {"dispatch", "pool: requests run on handlers. inline: those that never block run on the "
-                     "processor."},
-        {"queued_max_requests", "Requests that wait for a handler; a connection that finds the "
-                                "queue full waits alone."},
+        {"dispatch",
+         "pool: requests run on handlers. inline: those that never block run on the "
+         "processor."},
+        {"queued_max_requests",
+         "Requests that wait for a handler; a connection that finds the "
+         "queue full waits alone."},
         {"queued_max_request_bytes", "Bytes of requests read and not yet answered; -1: no limit."},
-        {"max_in_flight_requests_per_connection", "Requests of one connection started at once; "
-                                                  "answers keep their order. Kafka's is 1."}}},
+        {"max_in_flight_requests_per_connection",
+         "Requests of one connection started at once; "
+         "answers keep their order. Kafka's is 1."}}},
       {"Connections",
        {{"max_connections", "Connections at most; the next ones wait to be accepted."},
         {"max_connections_per_ip", "From one address; the next ones are closed."},
@@ -109,16 +119,20 @@ const std::vector<FlagGroup>& Groups() {
         {"socket_send_buffer_bytes", "-1: the kernel's choice."},
         {"socket_receive_buffer_bytes", "-1: the kernel's choice."},
         {"socket_congestion_control", "A name such as bbr or cubic; empty: the kernel's choice."},
-        {"drain_timeout_ms", "On SIGTERM or SIGINT: how long requests in flight may take. A "
-                             "second signal ends at once."}}},
+        {"drain_timeout_ms",
+         "On SIGTERM or SIGINT: how long requests in flight may take. A "
+         "second signal ends at once."}}},
       {"io_uring and file transfer",
-       {{"uring_disable", "Features to do without, comma-separated, or all: then only what kernel "
-                          "5.19 has is used."},
-        {"require_registered_buffers", "Refuse to start where the kernel refuses registered "
-                                       "buffers (memlock limit)."},
+       {{"uring_disable",
+         "Features to do without, comma-separated, or all: then only what kernel "
+         "5.19 has is used."},
+        {"require_registered_buffers",
+         "Refuse to start where the kernel refuses registered "
+         "buffers (memlock limit)."},
         {"file_transfer", "How records leave a file: auto, sendfile, splice or copy."},
-        {"file_copy_max_bytes", "auto: ranges up to this are copied beside the response's "
-                                "header."}}},
+        {"file_copy_max_bytes",
+         "auto: ranges up to this are copied beside the response's "
+         "header."}}},
       {"This program",
        {{"check_config", "Check the flags, start nothing, touch nothing."},
         {"version", "Print the version."},
@@ -195,8 +209,7 @@ absl::Status CheckRanges() {
   return absl::OkStatus();
 }
 
-absl::Status BadChoice(absl::string_view flag, absl::string_view value,
-                       absl::string_view choices) {
+absl::Status BadChoice(absl::string_view flag, absl::string_view value, absl::string_view choices) {
   return absl::InvalidArgumentError(
       absl::StrCat("--", flag, "=", value, " is not valid; it must be ", choices));
 }
@@ -237,7 +250,8 @@ absl::Status ParseListeners(BrokerServerOptions& options) {
     uint32_t port = 0;
     if (separator == absl::string_view::npos || colon <= separator + 3 ||
         !absl::SimpleAtoi(text.substr(colon + 1), &port) || port == 0 || port > 65'535) {
-      return BadChoice("advertised_listeners", text, "NAME://HOST:PORT with a port from 1 to 65535");
+      return BadChoice("advertised_listeners", text,
+                       "NAME://HOST:PORT with a port from 1 to 65535");
     }
     const absl::string_view name = text.substr(0, separator);
     bool found = false;
@@ -335,9 +349,7 @@ std::string HelpText() {
   return text;
 }
 
-bool HelpWanted() {
-  return IsSet("help") || IsSet("helpfull") || IsSet("helpshort");
-}
+bool HelpWanted() { return IsSet("help") || IsSet("helpfull") || IsSet("helpshort"); }
 bool VersionWanted() { return IsSet("version"); }
 bool CheckConfigWanted() { return FLAGS_check_config; }
 

@@ -51,9 +51,8 @@ void HandleApiVersions(const BrokerServices& services, RequestContext context) {
   }
   for (const ServedApi& api : kServedApis) AddApi(api, response);
   for (const SupportedFeature& feature : kSupportedFeatures) {
-    response.supported_features.push_back({.name = feature.name,
-                                           .min_version = feature.min_level,
-                                           .max_version = feature.max_level});
+    response.supported_features.push_back(
+        {.name = feature.name, .min_version = feature.min_level, .max_version = feature.max_level});
   }
   const std::shared_ptr<const MetadataImage> image = services.metadata.Current();
   response.finalized_features_epoch = image->offset();
@@ -62,9 +61,8 @@ void HandleApiVersions(const BrokerServices& services, RequestContext context) {
     // not supported must not be said, transaction.version above all.
     const auto it = image->features().find(feature.name);
     if (it == image->features().end()) continue;
-    response.finalized_features.push_back({.name = feature.name,
-                                           .max_version_level = it->second,
-                                           .min_version_level = it->second});
+    response.finalized_features.push_back(
+        {.name = feature.name, .max_version_level = it->second, .min_version_level = it->second});
   }
   context.Reply(response);
 }

@@ -86,16 +86,15 @@ void HandleDeleteTopics(const BrokerServices& services, RequestContext context) 
     int& count = occurrences[{topic.name, topic.id}];
     if (count == 1) wanted.push_back(topic);
     if (count > 1) {
-      refused.push_back(Refused(
-          topic, topic.name.has_value() ? "Duplicate topic name." : "Duplicate topic id."));
+      refused.push_back(
+          Refused(topic, topic.name.has_value() ? "Duplicate topic name." : "Duplicate topic id."));
       count = 0;  // one entry stands for all of them
     }
   }
-  services.controller->DeleteTopics(
-      std::move(wanted),
-      [context, refused = std::move(refused)](std::vector<DeleteTopicResult> results) {
-        Reply(context, refused, results);
-      });
+  services.controller->DeleteTopics(std::move(wanted), [context, refused = std::move(refused)](
+                                                           std::vector<DeleteTopicResult> results) {
+    Reply(context, refused, results);
+  });
 }
 
 }  // namespace gyre

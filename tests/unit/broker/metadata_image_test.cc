@@ -135,8 +135,8 @@ TEST(MetadataImageTest, ATopicMayComeBackUnderAnotherIdInTheSameBatch) {
 }
 
 TEST(MetadataImageTest, ANullConfigIsRemoved) {
-  const auto image = ImageOf({Topic("t"), Config("t", "retention.ms", "5"),
-                              Config("t", "retention.ms", std::nullopt)});
+  const auto image = ImageOf(
+      {Topic("t"), Config("t", "retention.ms", "5"), Config("t", "retention.ms", std::nullopt)});
   EXPECT_TRUE(image->FindTopic("t")->configs.empty());
 }
 
@@ -233,8 +233,7 @@ TEST(MetadataReplayerTest, TransactionsOutOfOrderAreErrors) {
 TEST(MetadataReplayerTest, RemovedTopicsAreRemembered) {
   MetadataReplayer replayer;
   ASSERT_TRUE(replayer.Apply(Batch({Topic("t"), Begin(), End()}) + Batch({Remove()}, 3)).ok());
-  ASSERT_TRUE(
-      replayer.Apply(Batch({Topic("brief", Uuid{1, 1}), Remove(Uuid{1, 1})}, 4)).ok());
+  ASSERT_TRUE(replayer.Apply(Batch({Topic("brief", Uuid{1, 1}), Remove(Uuid{1, 1})}, 4)).ok());
   replayer.Finish();
   EXPECT_EQ(replayer.removed_topic_ids(), (std::vector<Uuid>{kId, Uuid{1, 1}}));
 }
@@ -242,8 +241,7 @@ TEST(MetadataReplayerTest, RemovedTopicsAreRemembered) {
 TEST(MetadataReplayerTest, ABatchThatIsCutIsAnError) {
   const std::string batch = Batch({Topic("t")});
   EXPECT_FALSE(MetadataReplayer().Apply(absl::string_view(batch).substr(0, 40)).ok());
-  EXPECT_FALSE(
-      MetadataReplayer().Apply(absl::string_view(batch).substr(0, batch.size() - 1)).ok());
+  EXPECT_FALSE(MetadataReplayer().Apply(absl::string_view(batch).substr(0, batch.size() - 1)).ok());
 }
 
 }  // namespace

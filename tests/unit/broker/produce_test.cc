@@ -147,7 +147,8 @@ TEST_F(ProduceTest, EachPartitionHasItsOwnOutcome) {
   std::string damaged = MakeBatch("y");
   damaged.back() ^= 1;
   proto::ProduceRequest request = MakeProduce("t", good);
-  request.topic_data[0].partition_data.push_back({.index = 1, .records = absl::string_view(damaged)});
+  request.topic_data[0].partition_data.push_back(
+      {.index = 1, .records = absl::string_view(damaged)});
   request.topic_data[0].partition_data.push_back({.index = 2, .records = absl::string_view(good)});
   request.topic_data[0].partition_data.push_back({.index = -1, .records = absl::string_view(good)});
   auto& unknown = request.topic_data.emplace_back();
