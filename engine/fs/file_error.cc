@@ -21,6 +21,7 @@ absl::StatusCode CodeOf(int error) {
       return absl::StatusCode::kPermissionDenied;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
     case EMFILE:
     case ENFILE:
       return absl::StatusCode::kResourceExhausted;

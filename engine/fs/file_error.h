@@ -12,7 +12,7 @@ namespace gyre {
 
 // "open /data/t-0/0.log: No such file or directory (ENOENT)" as NOT_FOUND.
 // NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (EACCES, EPERM, EROFS),
-// RESOURCE_EXHAUSTED (ENOSPC, EDQUOT, EMFILE, ENFILE), else INTERNAL.
+// RESOURCE_EXHAUSTED (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE), else INTERNAL.
 absl::Status FileError(absl::string_view action, absl::string_view path, int error);
 
 }  // namespace gyre

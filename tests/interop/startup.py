@@ -1,6 +1,7 @@
 """How gyred starts, refuses to start, and stops."""
 import os
 import re
+import resource
 import signal
 import socket
 import time
@@ -53,6 +54,10 @@ def bad_flags_are_one_line(binary, scratch):
     refused(binary, [listen_flag(), place, "--no_such_flag=1"], r"no_such_flag")
     refused(binary, [listen_flag(), place, "--log_flush=sometimes"], r"log_flush.*group")
     refused(binary, [listen_flag(), place, "--uring_disable=warp_drive"], r"uring_disable|warp_drive")
+    for flag in ("--socket_request_max_bytes=2147483647", "--queued_max_request_bytes=1",
+                 "--max_connections_per_ip=0", "--connections_max_idle_ms=9223372036854775807"):
+        refused(binary, ["--check_config", listen_flag(), place, flag], flag[2:].split("=")[0] + r".*\d")
+    refused(binary, ["--listeners=SSL://127.0.0.1:0", place], r"SSL.*PLAINTEXT")
     refused(binary, ["--listeners=nonsense", place], r"listeners|nonsense")
     return refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:70000", place], r"listeners|70000|port")
 
@@ -130,6 +135,43 @@ def sigterm_drains_and_ends_with_zero(binary, scratch):
         raise AssertionError("the port still accepts")
 
 
+def a_hangup_drains_unless_it_is_ignored(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "hangup")) as server:
+        server.process.send_signal(signal.SIGHUP)
+        check_equal(server.process.wait(30), 0, "exit code")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Gyred(binary, os.path.join(scratch, "nohup")) as server:
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+            check(server.alive(), "it ended by a hang-up under nohup")
+            check_equal(server.stop(), 0, "exit code")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def a_file_that_may_not_grow_refuses_appends_only(binary, scratch):
+    directory = os.path.join(scratch, "fsize")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    server = Gyred(binary, directory)
+    try:
+        server.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.create_topic("small"), 0, "CreateTopics")
+            content = kafka_wire.batch([(None, b"x" * 40_000)])
+            errors = [connection.produce("small", 0, content)[0] for _ in range(4)]
+            check_equal(errors, [0, 0, 56, 56], "errors")
+            check_equal(connection.fetch("small", 0, 1)[0], 0, "fetch")
+            check_equal(connection.produce("small", 0, kafka_wire.batch([(None, b"y")])), (0, 2), "a small one")
+        check_equal(server.stop(), 0, "exit code")
+    finally:
+        server.__exit__()
+
+
 def a_second_signal_does_not_hang(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "twice")) as server:
         server.process.send_signal(signal.SIGINT)
@@ -178,6 +220,8 @@ ALL = [
     a_full_disk_at_start_is_one_line,
     a_newer_directory_format_is_refused,
     sigterm_drains_and_ends_with_zero,
+    a_hangup_drains_unless_it_is_ignored,
+    a_file_that_may_not_grow_refuses_appends_only,
     a_second_signal_does_not_hang,
     sigusr1_prints_metrics,
     the_features_line_tells_the_rung,

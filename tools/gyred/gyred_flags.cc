@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -51,6 +52,8 @@ namespace gyre {
 namespace {
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+// What the network layer can take: its largest range, less a page.
+constexpr int64_t kMaxRequestBytes = (int64_t{1} << 30) - 4096;
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
 struct FlagHelp {
@@ -191,8 +194,8 @@ absl::Status CheckRanges() {
       {"num_io_threads", FLAGS_num_io_threads, 1, 1024},
       {"queued_max_requests", FLAGS_queued_max_requests, 1, 1 << 20},
       {"queued_max_request_bytes", FLAGS_queued_max_request_bytes, -1, kInt64Max},
-      {"socket_request_max_bytes", FLAGS_socket_request_max_bytes, 1, kInt32Max},
-      {"connections_max_idle_ms", FLAGS_connections_max_idle_ms, -1, kInt64Max / 1'000'000},
+      {"socket_request_max_bytes", FLAGS_socket_request_max_bytes, 1, kMaxRequestBytes},
+      {"connections_max_idle_ms", FLAGS_connections_max_idle_ms, -1, kInt64Max / 4'000'000},
       {"max_connections", FLAGS_max_connections, 1, kInt32Max},
       {"max_connections_per_ip", FLAGS_max_connections_per_ip, 1, kInt32Max},
       {"max_in_flight_requests_per_connection", FLAGS_max_in_flight_requests_per_connection, 1,
@@ -205,6 +208,13 @@ absl::Status CheckRanges() {
   };
   for (const Range& range : ranges) {
     GYRE_RETURN_IF_ERROR(CheckRange(range.flag, range.value, range.min, range.max));
+  }
+  const int64_t least_budget = FLAGS_socket_request_max_bytes + 4;
+  if (FLAGS_queued_max_request_bytes > 0 && FLAGS_queued_max_request_bytes < least_budget) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--queued_max_request_bytes=", FLAGS_queued_max_request_bytes,
+                     " is out of range; it must be -1, 0 or at least ", least_budget,
+                     " (socket_request_max_bytes and its length)"));
   }
   return absl::OkStatus();
 }
@@ -240,6 +250,13 @@ absl::Status ParseListeners(BrokerServerOptions& options) {
   GYRE_ASSIGN_OR_RETURN(const std::vector<Endpoint> endpoints, ParseEndpoints(FLAGS_listeners),
                         "--listeners");
   for (const Endpoint& endpoint : endpoints) {
+    // Kafka's own names for protocols that are not plain text.
+    const std::string name = absl::AsciiStrToUpper(endpoint.listener_name);
+    if (name == "SSL" || name == "SASL_PLAINTEXT" || name == "SASL_SSL") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--listeners: ", endpoint.ToString(), " would be served as PLAINTEXT, neither encrypted "
+          "nor authenticated; name it PLAINTEXT, or anything but a security protocol"));
+    }
     options.network.listeners.emplace_back().endpoint = endpoint;
   }
   if (FLAGS_advertised_listeners.empty()) return absl::OkStatus();
