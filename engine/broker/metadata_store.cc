@@ -67,7 +67,7 @@ void FailAll(std::vector<Result>& results) {
 }  // namespace
 
 MetadataStore::MetadataStore(const MetadataStoreOptions& options)
-    : options_(options), tentative_(std::make_shared<const MetadataImage>()) {
+    : options_(options), tentative_(std::make_shared<const MetadataImage>()), applied_(tentative_) {
   apply_.run = &RunApply;
   apply_.store = this;
 }
@@ -134,7 +134,12 @@ void MetadataStore::OnAppended(AppendRequest* append) {
   Batch* batch = static_cast<Batch*>(append->context);
   MetadataStore* store = batch->store;
   const bool ok = append->error == ErrorCode::kNone;
-  if (!ok) {
+  if (!ok && !store->log_->is_offline()) {
+    // Nothing of it is in the log: a full disk, which may have room again.
+    LOG_EVERY_N(ERROR, 100) << "the metadata log refuses a change: " << append->message;
+    MutexLock lock(store->mutex_);
+    store->failed_ = true;
+  } else if (!ok) {
     store->Fail(absl::StrCat("appending to the metadata log: ", ErrorCodeName(append->error), " ",
                              append->message));
   }
@@ -183,6 +188,8 @@ std::unique_ptr<MetadataStore::Batch> MetadataStore::TakeFinished(bool* failed) 
   const bool durable = first.end_offset >= 0 && log_->durable_offset() >= first.end_offset;
   const bool in_the_log = appended_count_ > 0 && !first.append_done;
   if (!durable && (!failed_ || in_the_log)) return nullptr;
+  // Written before the one that was refused: its sync decides.
+  if (!durable && first.end_offset >= 0 && !log_->is_offline()) return nullptr;
   *failed = !durable;
   std::unique_ptr<Batch> batch = std::move(batches_.front());
   batches_.pop_front();
@@ -205,6 +212,7 @@ void MetadataStore::ApplySettled() {
       MutexLock lock(mutex_);
       batch = TakeFinished(&failed);
       if (batch == nullptr) {
+        MaybeRecover();
         applying_ = false;
         return;
       }
@@ -212,9 +220,19 @@ void MetadataStore::ApplySettled() {
     if (!failed) {
       options_.replicas->Apply(batch->removed, batch->changed);
       options_.cache->Publish(batch->image);
+      MutexLock lock(mutex_);
+      applied_ = batch->image;
     }
     if (batch->done) batch->done(failed);
   }
+}
+
+void MetadataStore::MaybeRecover() {
+  if (!failed_ || closed_ || !batches_.empty() || log_->is_offline()) return;
+  // All that was built on the refused batch is answered, too.
+  tentative_ = applied_;
+  next_offset_ = log_->log_end_offset();
+  failed_ = false;
 }
 
 void MetadataStore::RetryUnmadePartitions() {
@@ -373,6 +391,7 @@ absl::Status MetadataStore::Replay() {
   removed_topic_ids_ = replayer.removed_topic_ids();
   epoch_ = std::max(replayer.last_epoch(), log_->latest_leader_epoch());
   MutexLock lock(mutex_);
+  applied_ = image;
   tentative_ = std::move(image);
   next_offset_ = end;
   return absl::OkStatus();

@@ -142,6 +142,9 @@ class MetadataStore : public MetadataController {
   // The oldest batch if it is durable or has failed; else null.
   std::unique_ptr<Batch> TakeFinished(bool* failed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(absl::string_view why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Once everything that a refused batch took with it is answered, goes on from
+  // what the log holds.
+  void MaybeRecover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Enqueues, appends and waits; start-up and shutdown only.
   absl::Status Write(std::vector<std::string> records, bool is_control);
@@ -170,6 +173,8 @@ class MetadataStore : public MetadataController {
 
   mutable Mutex mutex_;
   std::shared_ptr<const MetadataImage> tentative_ ABSL_GUARDED_BY(mutex_);
+  // With the last batch that was applied.
+  std::shared_ptr<const MetadataImage> applied_ ABSL_GUARDED_BY(mutex_);
   int64_t next_offset_ ABSL_GUARDED_BY(mutex_) = 0;
   // In log order. The first appended_count_ were handed to the log.
   std::deque<std::unique_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);

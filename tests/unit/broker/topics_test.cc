@@ -1,4 +1,5 @@
 // CreateTopics and DeleteTopics, and the metadata log behind them.
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -201,6 +202,50 @@ TEST_F(TopicsTest, NothingIsToldBeforeItIsDurable) {
   EXPECT_EQ(again->As<proto::CreateTopicsResponse>(7).topics.at(0).error_code,
             ErrorCode::kTopicAlreadyExists);
   file_io.set_immediate(true);
+}
+
+TEST_F(TopicsTest, AFullDiskIsToldAndTopicsAreMadeAgainOnceThereIsRoom) {
+  ASSERT_EQ(CreateTopic("before"), ErrorCode::kNone);
+  Fault fault{Fault::Operation::kWrite};
+  fault.error = ENOSPC;
+  fault.path_contains = "__cluster_metadata";
+  fault.permanent = true;
+  disk.InjectFault(fault);
+  // The second rests on the first, whose record does not reach the log.
+  EXPECT_EQ(CreateTopic("t"), ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(CreateTopic("t"), ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(Delete("before"), ErrorCode::kKafkaStorageError);
+  EXPECT_FALSE(Exists("t"));
+  EXPECT_TRUE(Exists("before"));
+  disk.ClearFaults();
+  EXPECT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  EXPECT_EQ(Delete("before"), ErrorCode::kNone);
+  EXPECT_TRUE(Exists("t"));
+  EXPECT_FALSE(Exists("before"));
+}
+
+TEST_F(TopicsTest, AChangeThatWasWrittenBeforeTheDiskWasFullIsKept) {
+  file_io.set_immediate(false);
+  const auto written = Send(Request({"written"}), 7);
+  Fault fault{Fault::Operation::kWrite};
+  fault.error = ENOSPC;
+  fault.path_contains = "__cluster_metadata";
+  fault.permanent = true;
+  disk.InjectFault(fault);
+  const auto refused = Send(Request({"refused"}), 7);
+  Pump();
+  EXPECT_FALSE(written->answered());
+  file_io.set_immediate(true);
+  file_io.RunAll();
+  Pump();
+  disk.ClearFaults();
+  ASSERT_TRUE(written->answered());
+  EXPECT_EQ(written->As<proto::CreateTopicsResponse>(7).topics.at(0).error_code, ErrorCode::kNone);
+  ASSERT_TRUE(refused->answered());
+  EXPECT_EQ(refused->As<proto::CreateTopicsResponse>(7).topics.at(0).error_code,
+            ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(CreateTopic("written"), ErrorCode::kTopicAlreadyExists);
+  EXPECT_EQ(CreateTopic("refused"), ErrorCode::kNone);
 }
 
 TEST_F(TopicsTest, ADiskThatFailsIsToldAndNothingMoreIsAccepted) {
