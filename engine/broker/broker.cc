@@ -145,6 +145,8 @@ void Broker::WriteCheckpoints() {
 void Broker::DropDelayed() {
   produce_purgatory_.Shutdown();
   fetch_purgatory_.Shutdown();
+  // Those whose turn had come are in the lane, which holds them.
+  options_.lane->DropAll();
 }
 
 absl::Status Broker::Close() {

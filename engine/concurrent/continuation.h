@@ -12,6 +12,9 @@ namespace gyre {
 
 struct Continuation : MpscNode {
   void (*run)(Continuation* self) = nullptr;
+  // Instead of run(), when no handler is left: gives up what the lane's hold on
+  // it keeps alive. Null: nothing.
+  void (*drop)(Continuation* self) = nullptr;
 };
 
 // Implemented by network/request_channel; handlers take it before requests.
@@ -21,6 +24,8 @@ class ContinuationLane {
   // `continuation` stays alive until its run() begins; run() may free or
   // repost it.
   virtual void Post(Continuation* continuation) = 0;
+  // Drops what was posted and not taken. Once the handlers have stopped.
+  virtual void DropAll() {}
 };
 
 }  // namespace gyre

@@ -62,6 +62,12 @@ void RequestChannel::Post(Continuation* continuation) {
   idle_handlers_.NotifyOne();
 }
 
+void RequestChannel::DropAll() {
+  while (Continuation* continuation = TryTakeContinuation()) {
+    if (continuation->drop != nullptr) continuation->drop(continuation);
+  }
+}
+
 Continuation* RequestChannel::TryTakeContinuation() {
   if (continuation_count_.load(std::memory_order_acquire) == 0) return nullptr;
   if (taking_continuation_.test_and_set(std::memory_order_acquire)) return nullptr;

@@ -48,6 +48,7 @@ class RequestChannel final : public ContinuationLane {
 
   // --- any thread --------------------------------------------------------------
   void Post(Continuation* continuation) override;
+  void DropAll() override;
   // A whole request holds `bytes` of the budget until ReleaseRequestBytes.
   void OnRequestCharged() { charged_requests_.fetch_add(1, std::memory_order_relaxed); }
   void ReleaseRequestBytes(int64_t bytes) {

@@ -9,6 +9,9 @@ DelayedOperation::DelayedOperation(int64_t timeout_ms) : timeout_ms_(timeout_ms)
     const auto operation = RefPtr<DelayedOperation>::Adopt(static_cast<DelayedOperation*>(self));
     operation->RunTurns();
   };
+  Continuation::drop = [](Continuation* self) {
+    static_cast<DelayedOperation*>(self)->ReleaseReference();
+  };
 }
 
 DelayedOperation::~DelayedOperation() = default;

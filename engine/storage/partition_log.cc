@@ -43,6 +43,8 @@ PartitionLog::PartitionLog(std::string path, const TopicPartition& topic_partiti
       config_(options.config),
       path_(std::move(path)) {
   continuation_.run = &PartitionLog::ContinueWriting;
+  // Its queue must not stay behind: what is in it wants its answers.
+  continuation_.drop = &PartitionLog::ContinueWriting;
   continuation_.log = this;
 }
 

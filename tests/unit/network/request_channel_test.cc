@@ -97,6 +97,20 @@ TEST_F(RequestChannelTest, ContinuationsComeBeforeRuns) {
   EXPECT_EQ(sink.responses, 1);
 }
 
+TEST_F(RequestChannelTest, WhatNoHandlerTookIsDroppedInsteadOfRun) {
+  std::atomic<int> dropped{0};
+  Counting with_drop, without_drop;
+  with_drop.count = &dropped;
+  with_drop.drop = [](Continuation* self) { ++*static_cast<Counting*>(self)->count; };
+  for (Counting* continuation : {&with_drop, &without_drop}) {
+    continuation->run = [](Continuation*) { FAIL() << "no handler is left"; };
+    channel_.Post(continuation);
+  }
+  channel_.DropAll();
+  EXPECT_EQ(dropped, 1);
+  EXPECT_FALSE(channel_.has_continuations());
+}
+
 TEST_F(RequestChannelTest, EveryContinuationRunsOnceOverManyPostersAndWorkers) {
   class Handler final : public RequestHandler {
    public:

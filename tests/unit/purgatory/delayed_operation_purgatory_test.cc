@@ -27,6 +27,12 @@ class ManualLane : public ContinuationLane {
     }
     return count;
   }
+  void DropAll() override {
+    while (MpscNode* node = queue_.Pop()) {
+      auto* continuation = static_cast<Continuation*>(node);
+      continuation->drop(continuation);
+    }
+  }
   int posted = 0;
 
  private:
@@ -336,6 +342,15 @@ TEST_F(PurgatoryTest, APostedOperationThatIsDroppedDoesNothingInItsTurn) {
   purgatory_.Shutdown();
   EXPECT_EQ(trace_.alive, 1);  // the lane's reference
   EXPECT_EQ(lane_.Drain(), 1);
+  EXPECT_EQ(trace_.events, Events{"op dropped"});
+  EXPECT_EQ(trace_.alive, 0);
+}
+
+TEST_F(PurgatoryTest, ALaneThatIsDroppedLetsGoOfItsOperations) {
+  purgatory_.TryCompleteElseWatch(Make("op"), {kKeyA});
+  purgatory_.CompleteAll(kKeyA);
+  purgatory_.Shutdown();
+  lane_.DropAll();
   EXPECT_EQ(trace_.events, Events{"op dropped"});
   EXPECT_EQ(trace_.alive, 0);
 }
