@@ -83,6 +83,7 @@ struct BrokerServer::State {
   MetricRegistry* metrics = nullptr;
   const Clock& clock = Clock::Real();
   uring::Features features;
+  std::unique_ptr<FileSystem> own_file_system;
   HeapAllocator allocator;
   LateHandler handler;
 
@@ -103,7 +104,6 @@ BrokerServer::BrokerServer(BrokerServerOptions options) : state_(std::make_uniqu
   state_->options = std::move(options);
   State& state = *state_;
   state.metrics = state.options.metrics != nullptr ? state.options.metrics : &state.own_metrics;
-  if (state.options.file_system == nullptr) state.options.file_system = &FileSystem::Real();
 }
 
 BrokerServer::~BrokerServer() { Abandon(); }
@@ -122,6 +122,11 @@ absl::Status BrokerServer::StartThreads() {
     return absl::FailedPreconditionError(
         "--require_registered_buffers: the kernel refuses registered buffers; raise the memlock "
         "limit (ulimit -l) or leave the flag out");
+  }
+  if (state.options.file_system == nullptr) {
+    state.own_file_system =
+        FileSystem::NewReal({.use_cachestat = state.features.Has(uring::Feature::kCachestat)});
+    state.options.file_system = state.own_file_system.get();
   }
   state.timer = std::make_unique<Timer>(state.clock);
   state.timer_thread =
