@@ -136,11 +136,13 @@ def sigterm_drains_and_ends_with_zero(binary, scratch):
 
 
 def a_hangup_drains_unless_it_is_ignored(binary, scratch):
-    with Gyred(binary, os.path.join(scratch, "hangup")) as server:
-        server.process.send_signal(signal.SIGHUP)
-        check_equal(server.process.wait(30), 0, "exit code")
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # What this process does with the signal is what gyred starts with.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with Gyred(binary, os.path.join(scratch, "hangup")) as server:
+            server.process.send_signal(signal.SIGHUP)
+            check_equal(server.process.wait(30), 0, "exit code")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with Gyred(binary, os.path.join(scratch, "nohup")) as server:
             server.process.send_signal(signal.SIGHUP)
             time.sleep(0.3)
