@@ -327,8 +327,8 @@ absl::Status MetadataDelta::SetFenced(int32_t broker_id, bool fenced) {
   return absl::OkStatus();
 }
 
-template <typename Record, typename Apply>
-absl::Status MetadataDelta::DecodeAndApply(const MetadataRecordFrame& frame, Apply apply) {
+template <typename Record, typename Function>
+absl::Status MetadataDelta::DecodeAndApply(const MetadataRecordFrame& frame, Function apply) {
   absl::StatusOr<Record> record = Decode<Record>(frame);
   if (!record.ok()) return record.status();
   return apply(*record);

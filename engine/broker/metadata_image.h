@@ -171,8 +171,8 @@ class MetadataDelta {
   absl::Status ApplyBrokerChange(const proto::BrokerRegistrationChangeRecord& record);
   absl::Status SetFenced(int32_t broker_id, bool fenced);
 
-  template <typename Record, typename Apply>
-  absl::Status DecodeAndApply(const MetadataRecordFrame& frame, Apply apply);
+  template <typename Record, typename Function>
+  absl::Status DecodeAndApply(const MetadataRecordFrame& frame, Function apply);
 
   std::shared_ptr<const MetadataImage> base_;
   std::map<Uuid, std::shared_ptr<TopicImage>> changed_;
