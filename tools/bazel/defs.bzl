@@ -16,7 +16,10 @@ COPTS = [
     "-Wno-missing-field-initializers",
     "-fno-exceptions",
 ] + select({
-    "//tools/bazel:gcc": ["-Wno-attributes"],
+    "//tools/bazel:gcc": [
+        "-Wno-attributes",
+        "-Wno-dangling-else",
+    ],
     "//conditions:default": [
         "-Wthread-safety",
         "-Wthread-safety-negative",

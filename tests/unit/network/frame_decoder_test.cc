@@ -14,7 +14,7 @@ std::string Prefix(int32_t size) {
   return bytes;
 }
 
-constexpr Int32LengthPrefixed kDecoder(1000);
+const Int32LengthPrefixed kDecoder(1000);
 using Kind = FrameDecoder::Kind;
 
 TEST(Int32LengthPrefixedTest, CannotTellWithLessThanFourBytes) {
