@@ -48,7 +48,7 @@ class EchoHandler final : public RequestHandler {
 
   void Start(Request* request) override {
     const absl::string_view frame = request->frame();
-    switch (frame.empty() ? kEcho : frame[0]) {
+    switch (frame.empty() ? static_cast<char>(kEcho) : frame[0]) {
       case kDelayed:
         waiting_.emplace_back(request, std::string(frame));
         // As delayed operations do: what is needed is copied, the frame goes.
