@@ -19,6 +19,10 @@ COPTS = [
     "//tools/bazel:gcc": [
         "-Wno-attributes",
         "-Wno-dangling-else",
+        # False alarms of gcc 12's optimiser inside inlined library code.
+        "-Wno-array-bounds",
+        "-Wno-maybe-uninitialized",
+        "-Wno-stringop-overflow",
     ],
     "//conditions:default": [
         "-Wthread-safety",
