@@ -133,12 +133,13 @@ class Load {
     requests_ = 0;
     const int64_t bytes = Measure(FLAGS_megabytes << 20);
     const int64_t elapsed = NowNs() - start;
-    printf("{\"operations\": %lld, \"bytes\": %lld, \"seconds\": %.6f, \"server_cpu_us\": %.1f, "
-           "\"client_cpu_us\": %.1f}\n",
-           static_cast<long long>(requests_), static_cast<long long>(bytes),
-           static_cast<double>(elapsed) / 1e9,
-           static_cast<double>(ProcessCpuNs(FLAGS_server_pid) - server_before) / 1e3,
-           static_cast<double>(ProcessCpuNs(0) - client_before) / 1e3);
+    printf(
+        "{\"operations\": %lld, \"bytes\": %lld, \"seconds\": %.6f, \"server_cpu_us\": %.1f, "
+        "\"client_cpu_us\": %.1f}\n",
+        static_cast<long long>(requests_), static_cast<long long>(bytes),
+        static_cast<double>(elapsed) / 1e9,
+        static_cast<double>(ProcessCpuNs(FLAGS_server_pid) - server_before) / 1e3,
+        static_cast<double>(ProcessCpuNs(0) - client_before) / 1e3);
   }
 
  private:

@@ -60,10 +60,11 @@ void Run() {
     } else if (measuring && elapsed >= FLAGS_seconds) {
       server_cpu = ProcessCpuNs(FLAGS_server_pid) - server_cpu;
       client_cpu = ProcessCpuNs(0) - client_cpu;
-      printf("{\"operations\": %lld, \"seconds\": %.6f, \"server_cpu_us\": %.1f, "
-             "\"client_cpu_us\": %.1f}\n",
-             static_cast<long long>(echoes), elapsed, static_cast<double>(server_cpu) / 1e3,
-             static_cast<double>(client_cpu) / 1e3);
+      printf(
+          "{\"operations\": %lld, \"seconds\": %.6f, \"server_cpu_us\": %.1f, "
+          "\"client_cpu_us\": %.1f}\n",
+          static_cast<long long>(echoes), elapsed, static_cast<double>(server_cpu) / 1e3,
+          static_cast<double>(client_cpu) / 1e3);
       return;
     }
     const int n = epoll_wait(epoll, events, 256, 100);

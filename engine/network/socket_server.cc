@@ -231,8 +231,11 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
   // Shutdown's own thread waits here, on the real time, by looking now and then:
   // nothing on the data path pays for it.
   for (int64_t waited_ms = 0;; waited_ms += kPollMs) {
-    const bool accepting = std::any_of(acceptors.begin(), acceptors.end(),
-                                       [](const auto& acceptor) { return !acceptor->stopped(); });
+    bool accepting = false;
+    for (size_t i = 0; i < acceptors.size(); ++i) {
+      // One that never ran has nothing to stop.
+      accepting = accepting || (acceptor_threads[i]->running() && !acceptors[i]->stopped());
+    }
     if (!accepting && OpenConnections() == 0) return true;
     if (waited_ms >= deadline_ms) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));

@@ -72,12 +72,25 @@ class BackgroundSend {
   std::thread thread_;
 };
 
+namespace {
+
+UniqueFd WithReceiveBuffer(UniqueFd socket, int bytes) {
+  if (bytes > 0) setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+  return socket;
+}
+
+}  // namespace
+
+UniqueFd Client::MakeSocket() {
+  UniqueFd made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  PCHECK(made.valid());
+  return made;
+}
+
 Client::Client(uint16_t port, int receive_buffer_bytes)
-    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  CHECK(fd_.valid());
-  if (receive_buffer_bytes > 0) {
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof(int));
-  }
+    : Client(WithReceiveBuffer(MakeSocket(), receive_buffer_bytes), port) {}
+
+Client::Client(UniqueFd socket, uint16_t port) : fd_(std::move(socket)) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);

@@ -29,6 +29,9 @@ class Client {
  public:
   // CHECKs that it connects. `receive_buffer_bytes` > 0: a small window.
   explicit Client(uint16_t port, int receive_buffer_bytes = 0);
+  // Connects a socket made beforehand (MakeSocket).
+  Client(UniqueFd socket, uint16_t port);
+  static UniqueFd MakeSocket();
 
   void Send(absl::string_view bytes);
   void SendFrame(absl::string_view payload) { Send(Framed(payload)); }

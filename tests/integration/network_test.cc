@@ -1,7 +1,9 @@
 // engine/network over real rings and loopback sockets, with every feature the
 // kernel has and with every optional one hidden.
+#include <fcntl.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -441,16 +443,27 @@ TEST_P(NetworkTest, WithoutDescriptorsAcceptingPausesAndRecovers) {
   auto server = Serve(Echo, [](SocketServerOptions& options) { options.max_connections = 10; });
   rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
-  const int next_fd = dup(0);
-  close(next_fd);
-  // Room for one client and its server side, and one more client.
+  // Room for the server's side of one client. The sockets of both are made before, and
+  // every number below the limit is taken, more than once if need be: an accept that is
+  // being armed has one reserved for a moment.
+  UniqueFd first = Client::MakeSocket();
+  UniqueFd second = Client::MakeSocket();
   rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(next_fd) + 3;
+  tight.rlim_cur = static_cast<rlim_t>(second.get()) + 8;
+  std::vector<UniqueFd> taken;
+  for (int fd = 0; fd < static_cast<int>(tight.rlim_cur); ++fd) {
+    while (fcntl(fd, F_GETFD) < 0) taken.emplace_back(dup(0));
+  }
+  const auto room = std::find_if(taken.begin(), taken.end(), [&](const UniqueFd& fd) {
+    return fd.get() + 1 == static_cast<int>(tight.rlim_cur);
+  });
+  ASSERT_NE(room, taken.end());
+  room->Reset();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
-  Client a(server->port());
+  Client a(std::move(first), server->port());
   a.SendFrame("a");
   EXPECT_EQ(a.ReadFrame(), "a");
-  Client b(server->port());
+  Client b(std::move(second), server->port());
   b.SendFrame("b");
   EXPECT_TRUE(server->AwaitMetric("network_accept_pauses_total", 1));
   EXPECT_FALSE(b.Readable(50));

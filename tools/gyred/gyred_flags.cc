@@ -254,7 +254,8 @@ absl::Status ParseListeners(BrokerServerOptions& options) {
     const std::string name = absl::AsciiStrToUpper(endpoint.listener_name);
     if (name == "SSL" || name == "SASL_PLAINTEXT" || name == "SASL_SSL") {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--listeners: ", endpoint.ToString(), " would be served as PLAINTEXT, neither encrypted "
+          "--listeners: ", endpoint.ToString(),
+          " would be served as PLAINTEXT, neither encrypted "
           "nor authenticated; name it PLAINTEXT, or anything but a security protocol"));
     }
     options.network.listeners.emplace_back().endpoint = endpoint;
