@@ -88,8 +88,9 @@ int Run(gyre::BrokerServerOptions options) {
 int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
+  const gyre::FlagRegistry flags(gyre::AllFlagGroups());
   if (gyre::HelpWanted()) {
-    std::fputs(gyre::HelpText().c_str(), stdout);
+    std::fputs(gyre::HelpText(flags).c_str(), stdout);
     return 0;
   }
   if (gyre::VersionWanted()) {
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
     return Refuse(absl::InvalidArgumentError(std::string("'") + argv[1] +
                                              "' is not a flag; see gyred --help"));
   }
-  absl::StatusOr<gyre::BrokerServerOptions> options = gyre::OptionsFromFlags();
+  absl::StatusOr<gyre::BrokerServerOptions> options = gyre::OptionsFromFlags(flags);
   if (!options.ok()) return Refuse(options.status());
   if (gyre::CheckConfigWanted()) {
     std::printf("gyred: the configuration is valid\n");

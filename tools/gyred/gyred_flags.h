@@ -1,21 +1,26 @@
 // gyred's command line: Kafka's config names with underscores where Kafka has
 // one. Values are checked together, after parsing, so that each bad one is one
-// line that says what would be good.
+// line that says what would be good. The flags themselves are in flags/, by subject.
 #ifndef GYRE_TOOLS_GYRED_GYRED_FLAGS_H_
 #define GYRE_TOOLS_GYRED_GYRED_FLAGS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tools/gyred/broker_server.h"
+#include "tools/gyred/flags/flag_registry.h"
 
 namespace gyre {
 
-// What the flags ask for. INVALID_ARGUMENT names the first bad flag.
-absl::StatusOr<BrokerServerOptions> OptionsFromFlags();
+// Every subject, in the order in which --help prints them.
+std::vector<FlagGroup> AllFlagGroups();
 
-// --help: the flags by subject, with defaults.
-std::string HelpText();
+// What the flags ask for. INVALID_ARGUMENT names the first bad flag.
+absl::StatusOr<BrokerServerOptions> OptionsFromFlags(const FlagRegistry& flags);
+
+// --help: the flags by subject, with defaults. --helpfull: the libraries' as well.
+std::string HelpText(const FlagRegistry& flags);
 
 bool HelpWanted();
 bool VersionWanted();

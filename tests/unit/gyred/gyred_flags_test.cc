@@ -1,0 +1,133 @@
+// gyred's flags: each has a subject and help, bad values name what would be good, and
+// only live ones change in a running server.
+#include "tools/gyred/gyred_flags.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "gflags/gflags.h"
+#include "gtest/gtest.h"
+#include "tools/gyred/broker_server.h"
+#include "tools/gyred/flags/flag_registry.h"
+
+DEFINE_int32(test_window_ms, 20, "A number that may change.");
+DEFINE_string(test_mode, "slow", "A word.");
+DEFINE_bool(test_switch, false, "On or off.");
+
+namespace gyre {
+namespace {
+
+int32_t applied_window_ms = 0;
+
+absl::Status ApplyWindow(BrokerServer&) {
+  if (FLAGS_test_window_ms == 13) return absl::InvalidArgumentError("13 does not go with the rest");
+  applied_window_ms = FLAGS_test_window_ms;
+  return absl::OkStatus();
+}
+
+FlagGroup TestGroup() {
+  return {"Tests",
+          {
+              FlagSpec("test_window_ms").Between(1, 50).Live(&ApplyWindow),
+              FlagSpec("test_mode").OneOf({"slow", "fast"}),
+              FlagSpec("test_switch").Live([](BrokerServer&) { return absl::OkStatus(); }),
+          },
+          nullptr};
+}
+
+class GyredFlagsTest : public testing::Test {
+ protected:
+  gflags::FlagSaver saver_;
+  FlagRegistry registry_{{TestGroup()}};
+  BrokerServer server_{BrokerServerOptions()};  // never started
+};
+
+TEST_F(GyredFlagsTest, ALiveFlagTakesEffect) {
+  EXPECT_TRUE(registry_.Set("test_window_ms", "42", server_).ok());
+  EXPECT_EQ(applied_window_ms, 42);
+  EXPECT_EQ(registry_.List()[0].value, "42");
+  EXPECT_EQ(registry_.List()[0].default_value, "20");
+}
+
+TEST_F(GyredFlagsTest, ABadValueIsRefusedWithTheRangeAndNothingChanges) {
+  applied_window_ms = 0;
+  for (const char* text : {"0", "51", "", "x", "1e1", "99999999999999999999", "4 2"}) {
+    const absl::Status status = registry_.Set("test_window_ms", text, server_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_TRUE(absl::StrContains(status.message(), "from 1 to 50")) << status;
+  }
+  EXPECT_EQ(applied_window_ms, 0);
+  EXPECT_EQ(FLAGS_test_window_ms, 20);
+}
+
+TEST_F(GyredFlagsTest, AValueThatTheServerRefusesIsTakenBack) {
+  EXPECT_FALSE(registry_.Set("test_window_ms", "13", server_).ok());
+  EXPECT_EQ(FLAGS_test_window_ms, 20);
+}
+
+TEST_F(GyredFlagsTest, AFlagThatIsNotLiveWaitsForTheNextStart) {
+  const absl::Status status = registry_.Set("test_mode", "fast", server_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FLAGS_test_mode, "slow");
+}
+
+TEST_F(GyredFlagsTest, AnUnknownFlagIsNotFound) {
+  EXPECT_EQ(registry_.Set("test_widnow_ms", "1", server_).code(), absl::StatusCode::kNotFound);
+  // gflags' own are not ours to change.
+  EXPECT_EQ(registry_.Set("flagfile", "x", server_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(GyredFlagsTest, ASwitchTakesTrueOrFalse) {
+  EXPECT_TRUE(registry_.Set("test_switch", "true", server_).ok());
+  EXPECT_TRUE(FLAGS_test_switch);
+  const absl::Status status = registry_.Set("test_switch", "perhaps", server_);
+  EXPECT_TRUE(absl::StrContains(status.message(), "true or false")) << status;
+  EXPECT_TRUE(FLAGS_test_switch);
+}
+
+TEST_F(GyredFlagsTest, CheckNamesTheChoices) {
+  FLAGS_test_mode = "medium";
+  const absl::Status status = registry_.Check();
+  EXPECT_EQ(status.message(), "--test_mode=medium is not valid; it must be slow or fast");
+}
+
+TEST_F(GyredFlagsTest, HelpNamesSubjectDefaultRangeAndLiveness) {
+  const std::string help = registry_.Help(false);
+  EXPECT_TRUE(absl::StrContains(help, "\nTests\n")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "  --test_window_ms=20\n")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "[from 1 to 50; live]")) << help;
+  EXPECT_FALSE(absl::StrContains(help, "logtostderr")) << help;
+  EXPECT_TRUE(absl::StrContains(registry_.Help(true), "--logtostderr"));
+}
+
+TEST(GyredFlagGroups, EveryFlagOfGyredHasASubjectAndHelp) {
+  std::set<std::string> named;
+  for (const FlagRegistry::Entry& entry : FlagRegistry(AllFlagGroups()).List()) {
+    EXPECT_TRUE(named.insert(entry.name).second) << entry.name << " is named twice";
+    EXPECT_NE(entry.help, "") << entry.name;
+  }
+  std::vector<gflags::CommandLineFlagInfo> all;
+  gflags::GetAllFlags(&all);
+  for (const gflags::CommandLineFlagInfo& info : all) {
+    if (!absl::StrContains(info.filename, "tools/gyred/")) continue;
+    EXPECT_TRUE(named.count(info.name) == 1) << info.name << " is in no group";
+  }
+}
+
+TEST(GyredFlagGroups, TheDefaultsAreGoodButForTheDataDirectory) {
+  const FlagRegistry registry(AllFlagGroups());
+  EXPECT_TRUE(registry.Check().ok()) << registry.Check();
+  EXPECT_TRUE(absl::StrContains(OptionsFromFlags(registry).status().message(), "--log_dirs"));
+}
+
+TEST(GyredFlagGroups, ABudgetBelowTheLargestRequestIsRefused) {
+  gflags::FlagSaver saver;
+  gflags::SetCommandLineOption("log_dirs", "somewhere");
+  gflags::SetCommandLineOption("queued_max_request_bytes", "1000");
+  const absl::Status status = OptionsFromFlags(FlagRegistry(AllFlagGroups())).status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "at least 104857604")) << status;
+}
+
+}  // namespace
+}  // namespace gyre

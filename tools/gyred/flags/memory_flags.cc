@@ -1,0 +1,41 @@
+#include "absl/strings/str_cat.h"
+#include "gflags/gflags.h"
+#include "tools/gyred/broker_server.h"
+#include "tools/gyred/flags/flag_groups.h"
+
+DEFINE_int64(queued_max_request_bytes, -1,
+             "Bytes of requests read and not yet answered; -1: no limit.");
+DEFINE_int64(socket_request_max_bytes, 104857600, "A larger request closes its connection.");
+
+namespace gyre {
+
+namespace {
+
+// What the network layer can take: its largest range, less a page.
+constexpr int64_t kMaxRequestBytes = (int64_t{1} << 30) - 4096;
+
+absl::Status Apply(BrokerServerOptions& options) {
+  // One request of the largest size, with its length, has to fit.
+  const int64_t least_budget = FLAGS_socket_request_max_bytes + 4;
+  if (FLAGS_queued_max_request_bytes > 0 && FLAGS_queued_max_request_bytes < least_budget) {
+    return BadFlagValue("queued_max_request_bytes", absl::StrCat(FLAGS_queued_max_request_bytes),
+                        absl::StrCat("-1, 0 or at least ", least_budget,
+                                     " (socket_request_max_bytes and its length)"));
+  }
+  options.network.queued_max_request_bytes = FLAGS_queued_max_request_bytes;
+  options.network.processor.connection.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FlagGroup MemoryFlags() {
+  return {"Memory",
+          {
+              FlagSpec("queued_max_request_bytes").AtLeast(-1),
+              FlagSpec("socket_request_max_bytes").Between(1, kMaxRequestBytes),
+          },
+          &Apply};
+}
+
+}  // namespace gyre
