@@ -14,12 +14,11 @@ using uring::OpKind;
 using uring::Token;
 
 Acceptor::Acceptor(const Listener& listener, UniqueFd listen_fd, std::unique_ptr<uring::Ring> ring,
-                   ConnectionQuotas& quotas, std::vector<Processor*> processors,
-                   NetworkMetrics& metrics)
+                   ConnectionQuotas& quotas, ProcessorSet& processors, NetworkMetrics& metrics)
     : listener_(listener),
       ring_(std::move(ring)),
       quotas_(quotas),
-      processors_(std::move(processors)),
+      processors_(processors),
       metrics_(metrics),
       listen_fd_(std::move(listen_fd)),
       completions_(kMaxCompletions) {}
@@ -158,8 +157,7 @@ bool Acceptor::TryHandOver(int fd, const SocketAddress& peer) {
   connection->fd = fd;
   connection->peer = peer;
   connection->listener = &listener_;
-  processors_[next_processor_]->EnqueueConnection(std::move(connection));
-  if (++next_processor_ == processors_.size()) next_processor_ = 0;
+  processors_.Place(std::move(connection));
   return true;
 }
 

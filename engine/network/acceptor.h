@@ -1,5 +1,5 @@
 // Takes connections off one listening socket with a multishot accept, checks the
-// quotas and hands each to the next processor in turn.
+// quotas and hands each to the processor that has the fewest.
 //
 // Over the per-address maximum a connection is closed at once. At the total
 // maximum accepting stops: the multishot is cancelled, sockets that had completed
@@ -25,7 +25,7 @@
 #include "engine/concurrent/thread_runner.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/network_metrics.h"
-#include "engine/network/processor.h"
+#include "engine/network/processor_set.h"
 #include "engine/uring/ring.h"
 
 namespace gyre {
@@ -35,7 +35,7 @@ class Acceptor final : public ThreadBody,
                        private ConnectionQuotas::RoomListener {
  public:
   Acceptor(const Listener& listener, UniqueFd listen_fd, std::unique_ptr<uring::Ring> ring,
-           ConnectionQuotas& quotas, std::vector<Processor*> processors, NetworkMetrics& metrics);
+           ConnectionQuotas& quotas, ProcessorSet& processors, NetworkMetrics& metrics);
   ~Acceptor() override;
 
   // Accepts no more, closes the listening socket and what is held. Any thread;
@@ -80,7 +80,7 @@ class Acceptor final : public ThreadBody,
   const Listener& listener_;
   const std::unique_ptr<uring::Ring> ring_;
   ConnectionQuotas& quotas_;
-  const std::vector<Processor*> processors_;
+  ProcessorSet& processors_;
   NetworkMetrics& metrics_;
 
   ThreadOwner owner_;
@@ -95,7 +95,6 @@ class Acceptor final : public ThreadBody,
   bool cancel_sent_ ABSL_GUARDED_BY(owner_) = false;
   bool closed_ ABSL_GUARDED_BY(owner_) = false;
   int64_t paused_until_ns_ ABSL_GUARDED_BY(owner_) = 0;
-  size_t next_processor_ ABSL_GUARDED_BY(owner_) = 0;
   std::deque<Held> held_ ABSL_GUARDED_BY(owner_);
   LogEvery pause_log_;
   LogEvery refuse_log_;

@@ -32,6 +32,7 @@
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/connection_table.h"
+#include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/receive_buffers.h"
 #include "engine/network/request_channel.h"
@@ -44,26 +45,10 @@
 
 namespace gyre {
 
-// What a listener's connections have in common; outlives them.
-struct Listener {
-  int index = 0;
-  Endpoint bound;
-  std::string advertised_host;
-  int32_t advertised_port = 0;
-  const FrameDecoder* frame_decoder = nullptr;
-};
-
-// A socket on its way from an acceptor to its processor.
-struct NewConnection : MpscNode {
-  int fd = -1;
-  SocketAddress peer;
-  const Listener* listener = nullptr;
-  ConnectionQuotas::Token quota;
-};
-
 class Processor final : public ThreadBody,
                         public ThreadWaiter,
                         public ResponseSink,
+                        public ConnectionTarget,
                         private Waker,
                         private ResponseSender::Host {
  public:
@@ -82,7 +67,7 @@ class Processor final : public ThreadBody,
   ~Processor() override;
 
   // --- any thread --------------------------------------------------------------
-  void EnqueueConnection(std::unique_ptr<NewConnection> connection);
+  void EnqueueConnection(std::unique_ptr<NewConnection> connection) override;
   void EnqueueResponse(ConnectionRequest* request) override;
   void EnqueueRunStarted(RequestRun* run) override;
   void EnqueueRoom() override;
@@ -92,7 +77,9 @@ class Processor final : public ThreadBody,
   // Every connection is closed now.
   void CloseAll();
   // Descriptors that are open, and those on their way here.
-  int64_t open_connections() const { return open_connections_.load(std::memory_order_acquire); }
+  int64_t open_connections() const override {
+    return open_connections_.load(std::memory_order_acquire);
+  }
   // Returns when OnThreadStart is done: what attaching to the ring said.
   const absl::Status& AwaitStart() const {
     started_.wait(false, std::memory_order_acquire);

@@ -36,11 +36,13 @@ void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clo
 }
 
 RequestHandlerPool::RequestHandlerPool(int32_t thread_count, RequestChannel& channel,
-                                       RequestHandler& handler, const Clock& clock) {
+                                       RequestHandler& handler, const Clock& clock,
+                                       absl::string_view name_prefix) {
   for (int32_t i = 0; i < thread_count; ++i) {
     workers_.push_back(std::make_unique<HandlerWorker>(channel, handler, clock));
-    threads_.push_back(std::make_unique<ThreadRunner>(absl::StrCat("handler-", i), *workers_.back(),
-                                                      channel.idle_handlers(), clock));
+    threads_.push_back(std::make_unique<ThreadRunner>(absl::StrCat(name_prefix, "handler-", i),
+                                                      *workers_.back(), channel.idle_handlers(),
+                                                      clock));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "engine/base/clock.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/network/request_channel.h"
@@ -37,8 +38,9 @@ class HandlerWorker final : public ThreadBody {
 
 class RequestHandlerPool {
  public:
+  // The threads are named `name_prefix` + "handler-" + number.
   RequestHandlerPool(int32_t thread_count, RequestChannel& channel, RequestHandler& handler,
-                     const Clock& clock);
+                     const Clock& clock, absl::string_view name_prefix = "");
   ~RequestHandlerPool() { Stop(); }
 
   void Start();

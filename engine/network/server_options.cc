@@ -1,6 +1,30 @@
 #include "engine/network/server_options.h"
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/limits.h"
+#include "engine/base/status_macros.h"
+#include "engine/memory/large_ranges.h"
+
 namespace gyre {
+namespace {
+
+absl::Status AtLeast(absl::string_view name, int64_t value, int64_t least) {
+  if (value >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "=", value, " is out of range; the least is ", least));
+}
+
+absl::Status CheckListener(const ListenerOptions& listener) {
+  if (listener.num_network_threads.has_value()) {
+    GYRE_RETURN_IF_ERROR(AtLeast("num_network_threads", *listener.num_network_threads, 1));
+  }
+  GYRE_RETURN_IF_ERROR(AtLeast("privileged_io_threads", listener.privileged_io_threads, 1));
+  GYRE_RETURN_IF_ERROR(
+      AtLeast("privileged_queued_max_requests", listener.privileged_queued_max_requests, 1));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 bool ParseDispatch(absl::string_view text, Dispatch* out) {
   if (text == "pool")
@@ -24,6 +48,40 @@ bool ParseFileTransfer(absl::string_view text, FileTransfer* out) {
   else
     return false;
   return true;
+}
+
+absl::Status CheckOptions(const SocketServerOptions& options) {
+  const ConnectionOptions& connection = options.processor.connection;
+  if (options.listeners.empty()) return absl::InvalidArgumentError("no listeners");
+  for (const ListenerOptions& listener : options.listeners) {
+    GYRE_RETURN_IF_ERROR(CheckListener(listener),
+                         absl::StrCat("listener ", listener.endpoint.listener_name));
+  }
+  GYRE_RETURN_IF_ERROR(AtLeast("num_network_threads", options.num_network_threads, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("num_io_threads", options.num_io_threads, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("queued_max_requests", options.queued_max_requests, 1));
+  GYRE_RETURN_IF_ERROR(
+      AtLeast("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connections", options.max_connections, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connections_per_ip", options.max_connections_per_ip, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("socket_request_max_bytes", connection.socket_request_max_bytes, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_in_flight_requests_per_connection",
+                               connection.max_in_flight_requests_per_connection, 1));
+  if (connection.socket_request_max_bytes > int64_t{LargeRanges::kMaxRangeBytes} - kPageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket_request_max_bytes=", connection.socket_request_max_bytes,
+                     " is out of range; the most is ", LargeRanges::kMaxRangeBytes - kPageBytes));
+  }
+  if (options.queued_max_request_bytes > 0) {
+    GYRE_RETURN_IF_ERROR(AtLeast("queued_max_request_bytes", options.queued_max_request_bytes,
+                                 connection.socket_request_max_bytes + 4));
+  }
+  return absl::OkStatus();
+}
+
+int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener) {
+  return listener.num_network_threads.value_or(listener.privileged ? 1
+                                                                   : options.num_network_threads);
 }
 
 }  // namespace gyre

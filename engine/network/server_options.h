@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/clock.h"
@@ -21,6 +23,7 @@
 namespace gyre {
 
 class MetricRegistry;
+class RequestHandler;
 
 // Where a handler runs.
 enum class Dispatch : uint8_t {
@@ -49,6 +52,17 @@ struct ListenerOptions {
   // How this listener's bytes become frames; null: int32 length prefixes up to
   // socket_request_max_bytes. Borrowed.
   const FrameDecoder* frame_decoder = nullptr;
+  // Who serves this listener's requests; null: the server's handler. Borrowed.
+  RequestHandler* handler = nullptr;
+  // A privileged listener does not share the data plane: it has a request
+  // channel, a memory budget and handlers of its own, so that it answers while
+  // the data plane is full.
+  bool privileged = false;
+  int32_t privileged_io_threads = 1;
+  int32_t privileged_queued_max_requests = 20;
+
+  // Unset: the server's value; for a privileged listener one thread.
+  std::optional<int32_t> num_network_threads;
 };
 
 // Limits one connection obeys; the same for every processor.
@@ -87,11 +101,15 @@ struct ProcessorOptions {
   bool reap_every_turn = false;
 };
 
+// Makes the ring of one thread ("acceptor-PLAINTEXT", "processor-0").
+using RingFactory =
+    std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view thread_name)>;
+
 struct SocketServerOptions {
   std::vector<ListenerOptions> listeners;
   ProcessorOptions processor;
 
-  int32_t num_network_threads = 3;
+  int32_t num_network_threads = 3;  // for each listener that does not say otherwise
   int32_t num_io_threads = 8;
   int32_t queued_max_requests = 500;
   // Bytes of requests that were read and not yet answered, over all connections.
@@ -108,17 +126,21 @@ struct SocketServerOptions {
   int32_t max_connections = INT32_MAX;
   int32_t max_connections_per_ip = INT32_MAX;
 
-  // Makes the ring of one thread ("acceptor-PLAINTEXT", "processor-0"); called
-  // on the thread that calls Start. Null: the kernel's (uring/uring_ring.h) with
-  // every feature it has.
-  std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view thread_name)>
-      ring_factory;
+  // Called on the controlling thread. Null: the kernel's ring (uring/uring_ring.h)
+  // with every feature it has.
+  RingFactory ring_factory;
   const Clock* clock = nullptr;  // null: the real one
 
   // Null: nothing is counted. `api_names[i]` names Request::api == i.
   MetricRegistry* metrics = nullptr;
   std::vector<std::string> api_names;
 };
+
+// INVALID_ARGUMENT names the first option that is out of range, and the range.
+absl::Status CheckOptions(const SocketServerOptions& options);
+
+// How many processors the listener gets.
+int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener);
 
 }  // namespace gyre
 

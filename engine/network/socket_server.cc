@@ -1,22 +1,20 @@
 #include "engine/network/socket_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/ascii.h"
 #include "engine/base/status_macros.h"
-#include "engine/concurrent/thread_runner.h"
 #include "engine/memory/large_ranges.h"
-#include "engine/memory/memory_pool.h"
 #include "engine/memory/slab_pool.h"
-#include "engine/network/acceptor.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/listen_socket.h"
+#include "engine/network/listener_handlers.h"
+#include "engine/network/listener_runtime.h"
 #include "engine/network/network_metrics.h"
-#include "engine/network/processor.h"
-#include "engine/network/request_channel.h"
-#include "engine/network/request_handler_pool.h"
+#include "engine/network/network_plane.h"
 #include "engine/network/request_metrics.h"
 #include "engine/uring/features.h"
 #include "engine/uring/uring_ring.h"
@@ -32,44 +30,29 @@ constexpr int64_t kLargeRangesBytes = int64_t{1} << 40;
 constexpr int64_t kStopWaitMs = 5'000;
 constexpr int64_t kPollMs = 1;
 
-int64_t RequestBudget(const SocketServerOptions& options) {
+int64_t DataPlaneBudget(const SocketServerOptions& options) {
   return options.queued_max_request_bytes > 0 ? options.queued_max_request_bytes
                                               : MemoryPool::kUnbounded;
+}
+
+// A privileged listener has room for one request of the largest size, beside the
+// data plane's budget.
+int64_t PrivilegedBudget(const SocketServerOptions& options) {
+  return options.queued_max_request_bytes > 0
+             ? options.processor.connection.socket_request_max_bytes + 4
+             : MemoryPool::kUnbounded;
 }
 
 int64_t ReceiveRingBytes(const ProcessorOptions& options) {
   return int64_t{options.receive_buffer_bytes} * options.receive_buffer_count;
 }
 
-absl::Status CheckOptions(const SocketServerOptions& options) {
-  const auto at_least = [](absl::string_view name, int64_t value, int64_t least) {
-    if (value >= least) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, "=", value, " is out of range; the least is ", least));
-  };
-  const ConnectionOptions& connection = options.processor.connection;
-  if (options.listeners.empty()) return absl::InvalidArgumentError("no listeners");
-  GYRE_RETURN_IF_ERROR(at_least("num_network_threads", options.num_network_threads, 1));
-  GYRE_RETURN_IF_ERROR(at_least("num_io_threads", options.num_io_threads, 1));
-  GYRE_RETURN_IF_ERROR(at_least("queued_max_requests", options.queued_max_requests, 1));
-  GYRE_RETURN_IF_ERROR(
-      at_least("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
-  GYRE_RETURN_IF_ERROR(at_least("max_connections", options.max_connections, 1));
-  GYRE_RETURN_IF_ERROR(at_least("max_connections_per_ip", options.max_connections_per_ip, 1));
-  GYRE_RETURN_IF_ERROR(
-      at_least("socket_request_max_bytes", connection.socket_request_max_bytes, 1));
-  GYRE_RETURN_IF_ERROR(at_least("max_in_flight_requests_per_connection",
-                                connection.max_in_flight_requests_per_connection, 1));
-  if (connection.socket_request_max_bytes > int64_t{LargeRanges::kMaxRangeBytes} - kPageBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("socket_request_max_bytes=", connection.socket_request_max_bytes,
-                     " is out of range; the most is ", LargeRanges::kMaxRangeBytes - kPageBytes));
+int64_t ProcessorCount(const SocketServerOptions& options) {
+  int64_t count = 0;
+  for (const ListenerOptions& listener : options.listeners) {
+    count += NetworkThreadsOf(options, listener);
   }
-  if (options.queued_max_request_bytes > 0) {
-    GYRE_RETURN_IF_ERROR(at_least("queued_max_request_bytes", options.queued_max_request_bytes,
-                                  connection.socket_request_max_bytes + 4));
-  }
-  return absl::OkStatus();
+  return count;
 }
 
 }  // namespace
@@ -77,19 +60,23 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
 struct SocketServer::State {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
       : options(std::move(server_options)),
-        handler(request_handler),
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
         frame_decoder(options.processor.connection.socket_request_max_bytes),
-        memory(RequestBudget(options)),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
         descriptor_limit(RaiseDescriptorLimit()),
         quotas(std::min(options.max_connections, ConnectionsWithin(descriptor_limit)),
                options.max_connections_per_ip),
         metrics(options.metrics),
         request_metrics(options.metrics, options.api_names),
-        channel(static_cast<uint32_t>(std::max(1, options.queued_max_requests)), clock, memory) {}
+        handlers(options.listeners, request_handler),
+        data_plane(NetworkPlaneOptions{.name = "",
+                                       .num_io_threads = options.num_io_threads,
+                                       .queued_max_requests = options.queued_max_requests,
+                                       .request_budget_bytes = DataPlaneBudget(options)},
+                   clock) {}
 
   absl::Status Open();
+  absl::Status OpenListener(const ListenerOptions& listener_options);
   absl::Status StartThreads();
   void RegisterGauges();
   void StopAccepting();
@@ -98,25 +85,22 @@ struct SocketServer::State {
   void Stop();
 
   const SocketServerOptions options;
-  RequestHandler& handler;
   const Clock& clock;
   const Int32LengthPrefixed frame_decoder;
 
   // In the order in which they must outlive each other.
-  MemoryPool memory;
   LargeRanges large_ranges;
   std::unique_ptr<SlabPool> slab;
   const uint64_t descriptor_limit;
   ConnectionQuotas quotas;
   NetworkMetrics metrics;
   RequestMetrics request_metrics;
-  RequestChannel channel;
-  std::vector<std::unique_ptr<Listener>> listeners;
-  std::vector<std::unique_ptr<Processor>> processors;
-  std::vector<std::unique_ptr<Acceptor>> acceptors;
-  std::unique_ptr<RequestHandlerPool> handlers;
-  std::vector<std::unique_ptr<ThreadRunner>> processor_threads;
-  std::vector<std::unique_ptr<ThreadRunner>> acceptor_threads;
+  ListenerHandlers handlers;
+  NetworkPlane data_plane;
+  std::vector<std::unique_ptr<NetworkPlane>> privileged_planes;  // [i]: of listener i, or null
+  RingFactory make_ring;
+  int next_processor_index = 0;
+  std::vector<std::unique_ptr<ListenerRuntime>> listeners;
   std::vector<Endpoint> bound_endpoints;
   bool started = false;
   bool stopped = false;
@@ -124,7 +108,7 @@ struct SocketServer::State {
 
 absl::Status SocketServer::State::Open() {
   GYRE_RETURN_IF_ERROR(CheckOptions(options));
-  auto make_ring = options.ring_factory;
+  make_ring = options.ring_factory;
   if (make_ring == nullptr) {
     GYRE_ASSIGN_OR_RETURN(uring::Features features, uring::ProbeFeatures(uring::FeatureSet()));
     make_ring = [features](absl::string_view) {
@@ -132,64 +116,44 @@ absl::Status SocketServer::State::Open() {
     };
   }
   const int64_t run_bytes =
-      (ReceiveRingBytes(options.processor) + kSlabMaxBytes) * options.num_network_threads;
+      (ReceiveRingBytes(options.processor) + kSlabMaxBytes) * ProcessorCount(options);
   GYRE_ASSIGN_OR_RETURN(
       slab, SlabPool::Create(SlabPoolConfig::Evenly(options.slab_bytes, run_bytes)), "memory");
-
-  std::vector<ListenSocket> sockets;
   for (const ListenerOptions& listener_options : options.listeners) {
-    GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
-                          OpenListenSocket(listener_options.endpoint, options.sockets));
-    auto listener = std::make_unique<Listener>();
-    listener->index = static_cast<int>(listeners.size());
-    listener->bound = socket.bound;
-    listener->advertised_host = listener_options.advertised_host.empty()
-                                    ? DefaultAdvertisedHost(socket.bound)
-                                    : listener_options.advertised_host;
-    listener->advertised_port = listener_options.advertised_port != 0
-                                    ? listener_options.advertised_port
-                                    : socket.bound.port;
-    listener->frame_decoder =
-        listener_options.frame_decoder != nullptr ? listener_options.frame_decoder : &frame_decoder;
-    listeners.push_back(std::move(listener));
-    bound_endpoints.push_back(socket.bound);
-    sockets.push_back(std::move(socket));
+    GYRE_RETURN_IF_ERROR(OpenListener(listener_options));
   }
+  return absl::OkStatus();
+}
 
-  std::vector<Processor*> targets;
-  for (int i = 0; i < options.num_network_threads; ++i) {
-    const std::string name = absl::StrCat("processor-", i);
-    GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, make_ring(name), name);
-    char* receive_base = slab->CarveRun(options.processor.receive_buffer_bytes,
-                                        options.processor.receive_buffer_count);
-    if (receive_base == nullptr) return absl::InternalError(absl::StrCat(name, ": no room"));
-    processors.push_back(std::make_unique<Processor>(
-        i, options.processor,
-        Processor::Shared{channel, handler, *slab, large_ranges, metrics, request_metrics},
-        std::move(ring), receive_base));
-    targets.push_back(processors.back().get());
-    processor_threads.push_back(
-        std::make_unique<ThreadRunner>(name, *processors.back(), *processors.back(), clock));
+absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_options) {
+  const int index = static_cast<int>(listeners.size());
+  NetworkPlane* plane = &data_plane;
+  if (listener_options.privileged) {
+    privileged_planes.push_back(std::make_unique<NetworkPlane>(
+        NetworkPlaneOptions{
+            .name = absl::AsciiStrToLower(listener_options.endpoint.listener_name) + "-",
+            .num_io_threads = listener_options.privileged_io_threads,
+            .queued_max_requests = listener_options.privileged_queued_max_requests,
+            .request_budget_bytes = PrivilegedBudget(options)},
+        clock));
+    plane = privileged_planes.back().get();
+  } else {
+    privileged_planes.push_back(nullptr);
   }
-  for (size_t i = 0; i < sockets.size(); ++i) {
-    const std::string name = absl::StrCat("acceptor-", listeners[i]->bound.listener_name);
-    GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, make_ring(name), name);
-    acceptors.push_back(std::make_unique<Acceptor>(*listeners[i], std::move(sockets[i].fd),
-                                                   std::move(ring), quotas, targets, metrics));
-    acceptor_threads.push_back(
-        std::make_unique<ThreadRunner>(name, *acceptors.back(), *acceptors.back(), clock));
-  }
-  handlers = std::make_unique<RequestHandlerPool>(options.num_io_threads, channel, handler, clock);
+  listeners.push_back(std::make_unique<ListenerRuntime>(
+      index, listener_options, frame_decoder, *plane, handlers.Of(index),
+      ListenerRuntime::Shared{options, make_ring, clock, quotas, *slab, large_ranges, metrics,
+                              request_metrics, next_processor_index}));
+  GYRE_RETURN_IF_ERROR(listeners.back()->Open());
+  bound_endpoints.push_back(listeners.back()->listener().bound);
   return absl::OkStatus();
 }
 
 absl::Status SocketServer::State::StartThreads() {
   started = true;
-  for (const auto& thread : processor_threads) thread->Start();
   absl::Status registered;
-  for (const auto& processor : processors) {
-    GYRE_RETURN_IF_ERROR(processor->AwaitStart(), absl::StrCat("processor-", processor->index()));
-    registered.Update(processor->registered_buffers());
+  for (const auto& listener : listeners) {
+    GYRE_RETURN_IF_ERROR(listener->StartProcessors(&registered));
   }
   if (!registered.ok()) {
     if (options.require_registered_buffers) {
@@ -197,9 +161,11 @@ absl::Status SocketServer::State::StartThreads() {
     }
     LOG(INFO) << "going on without registered buffers: " << registered.message();
   }
-  handlers->Start();
-  for (const auto& thread : acceptor_threads) thread->Start();
-  for (const auto& acceptor : acceptors) GYRE_RETURN_IF_ERROR(acceptor->AwaitStart(), "acceptor");
+  data_plane.Start(handlers.ForDataPlane());
+  for (size_t i = 0; i < listeners.size(); ++i) {
+    if (NetworkPlane* plane = privileged_planes[i].get()) plane->Start(handlers.Of(i));
+  }
+  for (const auto& listener : listeners) GYRE_RETURN_IF_ERROR(listener->StartAccepting());
   return absl::OkStatus();
 }
 
@@ -210,20 +176,20 @@ void SocketServer::State::RegisterGauges() {
       [](const void* context) {
         return static_cast<int64_t>(static_cast<const RequestChannel*>(context)->queued_runs());
       },
-      &channel);
+      &data_plane.channel());
   options.metrics->AddCallbackGauge(
       "request_memory_used_bytes", "Bytes of requests read and not yet answered.", "",
       [](const void* context) { return static_cast<const MemoryPool*>(context)->used_bytes(); },
-      &memory);
+      &data_plane.memory());
 }
 
 void SocketServer::State::StopAccepting() {
-  for (const auto& acceptor : acceptors) acceptor->StopAccepting();
+  for (const auto& listener : listeners) listener->StopAccepting();
 }
 
 int64_t SocketServer::State::OpenConnections() const {
   int64_t count = 0;
-  for (const auto& processor : processors) count += processor->open_connections();
+  for (const auto& listener : listeners) count += listener->open_connections();
   return count;
 }
 
@@ -231,11 +197,8 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
   // Shutdown's own thread waits here, on the real time, by looking now and then:
   // nothing on the data path pays for it.
   for (int64_t waited_ms = 0;; waited_ms += kPollMs) {
-    bool accepting = false;
-    for (size_t i = 0; i < acceptors.size(); ++i) {
-      // One that never ran has nothing to stop.
-      accepting = accepting || (acceptor_threads[i]->running() && !acceptors[i]->stopped());
-    }
+    const bool accepting = std::any_of(listeners.begin(), listeners.end(),
+                                       [](const auto& listener) { return listener->accepting(); });
     if (!accepting && OpenConnections() == 0) return true;
     if (waited_ms >= deadline_ms) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
@@ -245,22 +208,24 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
 void SocketServer::State::Stop() {
   if (std::exchange(stopped, true)) return;
   if (options.metrics != nullptr) {
-    options.metrics->RemoveCallbackGauges(&channel);
-    options.metrics->RemoveCallbackGauges(&memory);
+    options.metrics->RemoveCallbackGauges(&data_plane.channel());
+    options.metrics->RemoveCallbackGauges(&data_plane.memory());
   }
   if (!started) return;
   StopAccepting();
-  for (const auto& processor : processors) processor->CloseAll();
-  const bool running = std::all_of(processor_threads.begin(), processor_threads.end(),
-                                   [](const auto& thread) { return thread->running(); });
+  for (const auto& listener : listeners) listener->CloseAll();
+  const bool running = std::all_of(listeners.begin(), listeners.end(), [](const auto& listener) {
+    return listener->processors_running();
+  });
   if (running && !AwaitNoConnections(kStopWaitMs)) {
     LOG(WARNING) << OpenConnections() << " connections did not close in time and are dropped";
   }
-  for (const auto& thread : acceptor_threads) thread->RequestStop();
-  for (const auto& thread : acceptor_threads) thread->Join();
-  handlers->Stop();
-  for (const auto& thread : processor_threads) thread->RequestStop();
-  for (const auto& thread : processor_threads) thread->Join();
+  for (const auto& listener : listeners) listener->JoinAcceptor();
+  data_plane.Stop();
+  for (const auto& plane : privileged_planes) {
+    if (plane != nullptr) plane->Stop();
+  }
+  for (const auto& listener : listeners) listener->JoinProcessors();
 }
 
 SocketServer::SocketServer(SocketServerOptions options, RequestHandler& handler)
@@ -280,8 +245,7 @@ absl::Status SocketServer::Start() {
   // One for each connection, two for each pipe, and what the process has beside.
   const int64_t needed =
       int64_t{state_->options.max_connections} +
-      2LL * state_->options.processor.splice_pipe_count * state_->options.num_network_threads +
-      1024;
+      2 * state_->options.processor.splice_pipe_count * ProcessorCount(state_->options) + 1024;
   if (state_->options.max_connections != INT32_MAX && limit < static_cast<uint64_t>(needed)) {
     LOG(WARNING) << "the limit of file descriptors is " << limit
                  << "; max_connections=" << state_->options.max_connections << " needs about "
@@ -297,11 +261,11 @@ const std::vector<Endpoint>& SocketServer::bound_endpoints() const {
   return state_->bound_endpoints;
 }
 
-ContinuationLane& SocketServer::continuations() { return state_->channel; }
+ContinuationLane& SocketServer::continuations() { return state_->data_plane.channel(); }
 
 void SocketServer::BeginDrain() {
   state_->StopAccepting();
-  for (const auto& processor : state_->processors) processor->BeginDrain();
+  for (const auto& listener : state_->listeners) listener->BeginDrain();
 }
 
 bool SocketServer::Drain(int64_t deadline_ms) {

@@ -84,7 +84,6 @@ void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
   const auto make_ring = [this] {
     return std::make_unique<SimRing>(random_.Next(), options_.ring, network_);
   };
-  std::vector<Processor*> targets;
   for (int i = 0; i < options_.processors; ++i) {
     char* const receive_base = slab_->CarveRun(options_.processor.receive_buffer_bytes,
                                                options_.processor.receive_buffer_count);
@@ -93,11 +92,11 @@ void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
         i, options_.processor,
         Processor::Shared{channel_, handler, *slab_, large_ranges_, metrics_, request_metrics_},
         make_ring(), receive_base));
-    targets.push_back(processors_.back().get());
+    processor_set_.Add(processors_.back().get());
   }
   // A close(2) of the simulated number by UniqueFd finds nothing.
   acceptor_ = std::make_unique<Acceptor>(listener_, UniqueFd(listen_fd_), make_ring(), quotas_,
-                                         targets, metrics_);
+                                         processor_set_, metrics_);
   for (int i = 0; i < options_.handlers; ++i) {
     workers_.push_back(std::make_unique<HandlerWorker>(channel_, handler, clock_));
   }

@@ -19,6 +19,7 @@
 #include "engine/network/connection_quotas.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor.h"
+#include "engine/network/processor_set.h"
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler_pool.h"
 #include "engine/network/request_metrics.h"
@@ -79,6 +80,7 @@ class SimServer {
   Listener listener_;
   int listen_fd_;
   std::vector<std::unique_ptr<Processor>> processors_;
+  ProcessorSet processor_set_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<HandlerWorker>> workers_;
   bool running_ = false;

@@ -1,0 +1,50 @@
+// What a listener's connections have in common, and a socket on its way from
+// whoever accepted it to the processor that will serve it.
+//
+// Threads: Listener immutable once the server runs; NewConnection handoff.
+#ifndef GYRE_ENGINE_NETWORK_LISTENER_H_
+#define GYRE_ENGINE_NETWORK_LISTENER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/concurrent/mpsc_queue.h"
+#include "engine/network/connection_quotas.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/frame_decoder.h"
+
+namespace gyre {
+
+// Outlives the connections that came through it.
+struct Listener {
+  int index = 0;
+  Endpoint bound;
+  std::string advertised_host;
+  int32_t advertised_port = 0;
+  const FrameDecoder* frame_decoder = nullptr;
+};
+
+// Owns its place in the quotas; the descriptor is closed by whoever holds it last.
+struct NewConnection : MpscNode {
+  int fd = -1;
+  SocketAddress peer;
+  const Listener* listener = nullptr;
+  ConnectionQuotas::Token quota;
+};
+
+// Where accepted sockets go: a processor.
+class ConnectionTarget {
+ public:
+  // Any thread; never fails, never waits.
+  virtual void EnqueueConnection(std::unique_ptr<NewConnection> connection) = 0;
+  // Connections that are open, and those on their way here. Any thread.
+  virtual int64_t open_connections() const = 0;
+
+ protected:
+  ~ConnectionTarget() = default;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_LISTENER_H_

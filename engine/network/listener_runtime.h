@@ -1,0 +1,113 @@
+// One listener at work: its listening socket and acceptor, its own processors
+// with their rings and threads, and the plane their requests go to.
+//
+// Threads: one controlling thread; AddProcessor too may run while connections
+// come in. The getters any after Start.
+// Owns: the listening socket, rings, processors, acceptor and their threads.
+// Borrows: plane, handler and everything in Shared; they outlive it.
+// Invariant: processors() are in the processor set exactly while they may be
+// given connections.
+#ifndef GYRE_ENGINE_NETWORK_LISTENER_RUNTIME_H_
+#define GYRE_ENGINE_NETWORK_LISTENER_RUNTIME_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/clock.h"
+#include "engine/concurrent/thread_runner.h"
+#include "engine/memory/large_ranges.h"
+#include "engine/memory/slab_pool.h"
+#include "engine/network/acceptor.h"
+#include "engine/network/connection_quotas.h"
+#include "engine/network/listener.h"
+#include "engine/network/network_metrics.h"
+#include "engine/network/network_plane.h"
+#include "engine/network/processor.h"
+#include "engine/network/processor_set.h"
+#include "engine/network/request_handler.h"
+#include "engine/network/request_metrics.h"
+#include "engine/network/server_options.h"
+#include "engine/uring/ring.h"
+
+namespace gyre {
+
+class ListenerRuntime {
+ public:
+  // What the listeners of a server have in common.
+  struct Shared {
+    const SocketServerOptions& options;
+    const RingFactory& make_ring;
+    const Clock& clock;
+    ConnectionQuotas& quotas;
+    SlabPool& slab;
+    LargeRanges& large_ranges;
+    NetworkMetrics& metrics;
+    RequestMetrics& request_metrics;
+    // Processors are numbered through the whole server; a number is not used again.
+    int& next_processor_index;
+  };
+
+  // A processor with its thread.
+  struct Worker {
+    std::unique_ptr<Processor> processor;
+    std::unique_ptr<ThreadRunner> thread;
+  };
+
+  ListenerRuntime(int index, const ListenerOptions& options, const FrameDecoder& default_decoder,
+                  NetworkPlane& plane, RequestHandler& handler, const Shared& shared);
+  ListenerRuntime(const ListenerRuntime&) = delete;
+  ListenerRuntime& operator=(const ListenerRuntime&) = delete;
+
+  // --- in this order -----------------------------------------------------------
+  // Binds, and makes the rings, processors and the acceptor.
+  absl::Status Open();
+  // Returns when every ring is attached. `*registered` gets what registering the
+  // slab said, when it was refused.
+  absl::Status StartProcessors(absl::Status* registered);
+  absl::Status StartAccepting();
+
+  // --- from outside in ---------------------------------------------------------
+  void StopAccepting();
+  void BeginDrain();
+  void CloseAll();
+  // False once the acceptor has let go of the listening socket, or never had it.
+  bool accepting() const;
+  bool processors_running() const;
+  int64_t open_connections() const;
+  void JoinAcceptor();
+  void JoinProcessors();
+
+  const Listener& listener() const { return listener_; }
+  NetworkPlane& plane() { return plane_; }
+  ProcessorSet& processor_set() { return processor_set_; }
+  std::vector<Worker>& workers() { return workers_; }
+  int32_t num_network_threads() const { return num_network_threads_; }
+
+  // A processor and its thread, neither started nor in the set.
+  absl::StatusOr<Worker> MakeWorker();
+
+ private:
+  absl::Status Bind();
+  absl::Status MakeAcceptor();
+
+  const ListenerOptions& options_;
+  NetworkPlane& plane_;
+  RequestHandler& handler_;
+  const Shared shared_;
+  const int32_t num_network_threads_;
+  Listener listener_;
+  UniqueFd listen_fd_;  // until the acceptor has it
+  std::vector<Worker> workers_;
+  ProcessorSet processor_set_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<ThreadRunner> acceptor_thread_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_LISTENER_RUNTIME_H_

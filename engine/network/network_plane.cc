@@ -1,0 +1,24 @@
+#include "engine/network/network_plane.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gyre {
+
+NetworkPlane::NetworkPlane(NetworkPlaneOptions options, const Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      memory_(options_.request_budget_bytes),
+      channel_(static_cast<uint32_t>(std::max(1, options_.queued_max_requests)), clock, memory_) {}
+
+void NetworkPlane::Start(RequestHandler& handler) {
+  handlers_ = std::make_unique<RequestHandlerPool>(options_.num_io_threads, channel_, handler,
+                                                   clock_, options_.name);
+  handlers_->Start();
+}
+
+void NetworkPlane::Stop() {
+  if (handlers_ != nullptr) handlers_->Stop();
+}
+
+}  // namespace gyre

@@ -1,0 +1,43 @@
+#include "engine/network/processor_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "glog/logging.h"
+
+namespace gyre {
+
+void ProcessorSet::Add(ConnectionTarget* target) {
+  MutexLock lock(mutex_);
+  targets_.push_back(target);
+}
+
+void ProcessorSet::Remove(ConnectionTarget* target) {
+  MutexLock lock(mutex_);
+  DCHECK_GT(targets_.size(), 1u);
+  targets_.erase(std::remove(targets_.begin(), targets_.end(), target), targets_.end());
+}
+
+void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
+  // The hand-over is under the lock, which is what Remove's promise rests on; it
+  // is a push and at most one wake.
+  MutexLock lock(mutex_);
+  DCHECK(!targets_.empty());
+  // The search begins behind the last one chosen, so that equals take turns.
+  size_t least = next_ % targets_.size();
+  for (size_t i = 1; i < targets_.size(); ++i) {
+    const size_t candidate = (next_ + i) % targets_.size();
+    if (targets_[candidate]->open_connections() < targets_[least]->open_connections()) {
+      least = candidate;
+    }
+  }
+  next_ = least + 1;
+  targets_[least]->EnqueueConnection(std::move(connection));
+}
+
+size_t ProcessorSet::size() const {
+  MutexLock lock(mutex_);
+  return targets_.size();
+}
+
+}  // namespace gyre

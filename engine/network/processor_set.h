@@ -1,0 +1,38 @@
+// The processors that one listener's connections are spread over. It may change
+// while acceptors hand connections over: after Remove has returned, the removed
+// one gets none any more.
+//
+// Threads: any; one mutex, taken once per accepted connection.
+// Owns: nothing.  Borrows: its targets, from Add to Remove.
+// Invariant: each connection given to Place reaches exactly one target.
+#ifndef GYRE_ENGINE_NETWORK_PROCESSOR_SET_H_
+#define GYRE_ENGINE_NETWORK_PROCESSOR_SET_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "engine/concurrent/mutex.h"
+#include "engine/network/listener.h"
+
+namespace gyre {
+
+class ProcessorSet {
+ public:
+  void Add(ConnectionTarget* target);
+  // The last one stays: there must be somewhere to put a connection.
+  void Remove(ConnectionTarget* target);
+  // To the target with the fewest connections; in turn among equals. The set is
+  // not empty.
+  void Place(std::unique_ptr<NewConnection> connection);
+  size_t size() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<ConnectionTarget*> targets_ ABSL_GUARDED_BY(mutex_);
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_PROCESSOR_SET_H_

@@ -1,0 +1,76 @@
+#include "engine/network/processor_set.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace gyre {
+namespace {
+
+class FakeTarget final : public ConnectionTarget {
+ public:
+  void EnqueueConnection(std::unique_ptr<NewConnection>) override {
+    open.fetch_add(1);
+    EXPECT_FALSE(removed.load()) << "a connection for a processor that was taken out";
+  }
+  int64_t open_connections() const override { return open.load(); }
+
+  std::atomic<int64_t> open{0};
+  std::atomic<bool> removed{false};
+};
+
+void Place(ProcessorSet& set, int count) {
+  for (int i = 0; i < count; ++i) set.Place(std::make_unique<NewConnection>());
+}
+
+TEST(ProcessorSetTest, EqualsTakeTurns) {
+  FakeTarget a, b, c;
+  ProcessorSet set;
+  for (FakeTarget* target : {&a, &b, &c}) set.Add(target);
+  Place(set, 9);
+  EXPECT_EQ(a.open, 3);
+  EXPECT_EQ(b.open, 3);
+  EXPECT_EQ(c.open, 3);
+}
+
+TEST(ProcessorSetTest, TheOneWithTheFewestIsServedFirst) {
+  FakeTarget old_one, new_one;
+  old_one.open = 10;
+  ProcessorSet set;
+  set.Add(&old_one);
+  set.Add(&new_one);
+  Place(set, 8);
+  EXPECT_EQ(old_one.open, 10);
+  EXPECT_EQ(new_one.open, 8);
+  Place(set, 6);
+  EXPECT_EQ(old_one.open + new_one.open, 24);
+  EXPECT_EQ(old_one.open, 12);
+}
+
+TEST(ProcessorSetTest, ARemovedOneGetsNoneAnyMoreWhileOthersPlace) {
+  FakeTarget stays, comes_and_goes;
+  ProcessorSet set;
+  set.Add(&stays);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> acceptors;
+  for (int i = 0; i < 2; ++i) {
+    acceptors.emplace_back([&] {
+      while (!done.load()) Place(set, 1);
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    comes_and_goes.removed.store(false);
+    set.Add(&comes_and_goes);
+    std::this_thread::yield();
+    set.Remove(&comes_and_goes);
+    comes_and_goes.removed.store(true);
+  }
+  done.store(true);
+  for (std::thread& acceptor : acceptors) acceptor.join();
+  EXPECT_EQ(set.size(), 1u);
+}
+
+}  // namespace
+}  // namespace gyre
