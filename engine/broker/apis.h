@@ -17,14 +17,14 @@ namespace gyre {
 
 class ApiRequestHandler : public RequestHandler {
  public:
-  ApiRequestHandler(const BrokerServices& services, ResponseAllocator& allocator)
+  ApiRequestHandler(const BrokerServices& services, BufferAllocator& allocator)
       : services_(services), allocator_(allocator) {}
 
   void Start(Request* request) override;
 
  private:
   const BrokerServices& services_;
-  ResponseAllocator& allocator_;
+  BufferAllocator& allocator_;
 };
 
 }  // namespace gyre

@@ -56,7 +56,7 @@ struct BrokerOptions {
   const Clock* clock = nullptr;
   Timer* timer = nullptr;
   ContinuationLane* lane = nullptr;
-  ResponseAllocator* response_allocator = nullptr;
+  BufferAllocator* response_allocator = nullptr;
 };
 
 class Broker {

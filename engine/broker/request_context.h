@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "engine/fs/file_slice.h"
 #include "engine/memory/buffer.h"
+#include "engine/memory/buffer_allocator.h"
 #include "engine/network/request.h"
 #include "proto/frame.h"
 #include "proto/wire/api_key.h"
@@ -24,20 +25,12 @@
 
 namespace gyre {
 
-// Where the bytes of a response come from.
-class ResponseAllocator {
- public:
-  virtual ~ResponseAllocator() = default;
-  // size() == size_bytes.
-  virtual Buffer Allocate(uint32_t size_bytes) = 0;
-};
-
 class RequestContext {
  public:
   // What the arrays of one decoded request may take in memory.
   static constexpr size_t kMaxDecodedBytes = size_t{64} << 20;
 
-  RequestContext(Request* request, ResponseAllocator* allocator, ApiKey api, int16_t version,
+  RequestContext(Request* request, BufferAllocator* allocator, ApiKey api, int16_t version,
                  int32_t correlation_id, absl::string_view client_id, absl::string_view body)
       : request_(request),
         allocator_(allocator),
@@ -96,7 +89,7 @@ class RequestContext {
   void Send(Buffer buffer, const wire::Writer& writer, absl::Span<FileSlice> slices) const;
 
   Request* request_;
-  ResponseAllocator* allocator_;
+  BufferAllocator* allocator_;
   ApiKey api_;
   int16_t version_;
   int32_t correlation_id_;

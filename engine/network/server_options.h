@@ -120,8 +120,8 @@ struct SocketServerOptions {
   // them and the memlock limit allows it; else it is used unregistered, with one
   // line that says so, unless they are required.
   bool require_registered_buffers = false;
-  // Slab memory for requests that straddle receive buffers and for copied file
-  // ranges; what does not fit comes from the heap.
+  // Slab memory for responses, for requests that straddle receive buffers and for
+  // copied file ranges; what does not fit comes from the heap.
   int64_t slab_bytes = 64 * 1024 * 1024;
   int32_t max_connections = INT32_MAX;
   int32_t max_connections_per_ip = INT32_MAX;

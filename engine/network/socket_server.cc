@@ -91,6 +91,7 @@ struct SocketServer::State {
   // In the order in which they must outlive each other.
   LargeRanges large_ranges;
   std::unique_ptr<SlabPool> slab;
+  SlabAllocator response_buffers;
   const uint64_t descriptor_limit;
   ConnectionQuotas quotas;
   NetworkMetrics metrics;
@@ -119,6 +120,7 @@ absl::Status SocketServer::State::Open() {
       (ReceiveRingBytes(options.processor) + kSlabMaxBytes) * ProcessorCount(options);
   GYRE_ASSIGN_OR_RETURN(
       slab, SlabPool::Create(SlabPoolConfig::Evenly(options.slab_bytes, run_bytes)), "memory");
+  response_buffers.SetSlab(slab.get());
   for (const ListenerOptions& listener_options : options.listeners) {
     GYRE_RETURN_IF_ERROR(OpenListener(listener_options));
   }
@@ -262,6 +264,8 @@ const std::vector<Endpoint>& SocketServer::bound_endpoints() const {
 }
 
 ContinuationLane& SocketServer::continuations() { return state_->data_plane.channel(); }
+
+BufferAllocator& SocketServer::response_buffers() { return state_->response_buffers; }
 
 void SocketServer::BeginDrain() {
   state_->StopAccepting();

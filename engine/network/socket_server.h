@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "engine/concurrent/continuation.h"
+#include "engine/memory/buffer_allocator.h"
 #include "engine/network/endpoint.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/server_options.h"
@@ -42,6 +43,9 @@ class SocketServer {
   // Where timers, the flusher and appenders post work for handler threads. Valid
   // from construction; runs nothing before Start.
   ContinuationLane& continuations();
+  // For the bytes of responses: registered slab memory while it lasts. Valid from
+  // construction until the server is destroyed; every buffer is back by then.
+  BufferAllocator& response_buffers();
 
   // Stops accepting and tells every processor to close each connection at its
   // next frame boundary with nothing in flight. Returns at once.

@@ -62,7 +62,7 @@ absl::Status SimBroker::Start() {
   broker.clock = &clock_;
   broker.timer = incarnation->timer.get();
   broker.lane = &incarnation->server->continuations();
-  broker.response_allocator = &allocator_;
+  broker.response_allocator = &incarnation->server->response_buffers();
   absl::StatusOr<std::unique_ptr<Broker>> opened = Broker::Open(broker);
   if (!opened.ok()) return opened.status();
   incarnation->broker = *std::move(opened);

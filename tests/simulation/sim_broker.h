@@ -62,10 +62,6 @@ class SimBroker {
     FileIo& behind_;
     bool on_the_spot_ = true;
   };
-  class HeapAllocator final : public ResponseAllocator {
-   public:
-    Buffer Allocate(uint32_t size_bytes) override { return Buffer::Allocate(size_bytes); }
-  };
   struct Incarnation {
     std::unique_ptr<Timer> timer;
     std::unique_ptr<uring::FileRing> file_ring;
@@ -84,7 +80,6 @@ class SimBroker {
   SimNetwork& network_;
   FaultInjectingFileSystem& disk_;
   SimScheduler& scheduler_;
-  HeapAllocator allocator_;
   std::unique_ptr<Incarnation> incarnation_;
 };
 

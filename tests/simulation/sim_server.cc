@@ -58,6 +58,7 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
       memory_(options.queued_max_request_bytes),
       large_ranges_(LargeRangesConfig{}),
       slab_(MakeSlab(options)),
+      response_buffers_(slab_.get()),
       quotas_(options.max_connections, INT32_MAX),
       metrics_(nullptr),
       request_metrics_(nullptr, {}),

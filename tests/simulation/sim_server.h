@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/manual_clock.h"
+#include "engine/memory/buffer_allocator.h"
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/memory/slab_pool.h"
@@ -52,6 +53,7 @@ class SimServer {
   SimServer& operator=(const SimServer&) = delete;
 
   ContinuationLane& continuations() { return channel_; }
+  BufferAllocator& response_buffers() { return response_buffers_; }
   // Starts the bodies, which call `handler`, and adds them to `scheduler`.
   void Start(RequestHandler& handler, SimScheduler& scheduler);
   // Accepts no more, and closes every connection at once or, draining, when its
@@ -72,6 +74,7 @@ class SimServer {
   MemoryPool memory_;
   LargeRanges large_ranges_;
   std::unique_ptr<SlabPool> slab_;
+  SlabAllocator response_buffers_;
   ConnectionQuotas quotas_;
   NetworkMetrics metrics_;
   RequestMetrics request_metrics_;

@@ -23,13 +23,15 @@ namespace {
 
 class EchoHandler final : public gyre::RequestHandler {
  public:
+  // Before the server starts.
+  void SetBuffers(gyre::BufferAllocator* buffers) { buffers_ = buffers; }
   void Start(gyre::Request* request) override {
     const absl::string_view frame = request->frame();
     const auto size_bytes = static_cast<uint32_t>(frame.size());
     // A small frame is copied behind its length; a large one is sent from where it
     // was received.
     const uint32_t copied_bytes = size_bytes <= 4096 ? size_bytes : 0;
-    gyre::Buffer head = gyre::Buffer::Allocate(sizeof(int32_t) + copied_bytes);
+    gyre::Buffer head = buffers_->Allocate(sizeof(int32_t) + copied_bytes);
     gyre::StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(size_bytes));
     std::memcpy(head.data() + sizeof(int32_t), frame.data(), copied_bytes);
     gyre::NetworkSend send(std::move(head));
@@ -37,6 +39,9 @@ class EchoHandler final : public gyre::RequestHandler {
     request->Reply(std::move(send));
   }
   bool RunsInline(const gyre::Request&) const override { return true; }
+
+ private:
+  gyre::BufferAllocator* buffers_ = nullptr;
 };
 
 absl::Status Run() {
@@ -59,6 +64,7 @@ absl::Status Run() {
 
   EchoHandler handler;
   gyre::SocketServer server(std::move(options), handler);
+  handler.SetBuffers(&server.response_buffers());
   if (absl::Status status = server.Start(); !status.ok()) return status;
   std::printf("echo_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);

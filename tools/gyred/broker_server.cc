@@ -36,11 +36,6 @@ class LateHandler final : public RequestHandler {
   RequestHandler* handler_ = nullptr;
 };
 
-class HeapAllocator final : public ResponseAllocator {
- public:
-  Buffer Allocate(uint32_t size_bytes) override { return Buffer::Allocate(size_bytes); }
-};
-
 // Work that comes back every so often: the timer posts it to the lane, a handler
 // runs it and starts the timer again.
 struct PeriodicWork : Continuation, TimerEntry {
@@ -84,7 +79,6 @@ struct BrokerServer::State {
   const Clock& clock = Clock::Real();
   uring::Features features;
   std::unique_ptr<FileSystem> own_file_system;
-  HeapAllocator allocator;
   LateHandler handler;
 
   // In the order in which they are made; taken down in the reverse.
@@ -164,7 +158,7 @@ absl::Status BrokerServer::OpenBroker() {
   broker.clock = &state.clock;
   broker.timer = state.timer.get();
   broker.lane = &state.server->continuations();
-  broker.response_allocator = &state.allocator;
+  broker.response_allocator = &state.server->response_buffers();
   GYRE_ASSIGN_OR_RETURN(state.broker, Broker::Open(broker));
   state.handler.Set(&state.broker->request_handler());
   state.broker->AddMetrics(*state.metrics);

@@ -90,7 +90,7 @@ class TestBroker : public ResponseSink {
     options.clock = &clock;
     options.timer = &timer_;
     options.lane = &channel_;
-    options.response_allocator = &allocator_;
+    options.response_allocator = &BufferAllocator::Heap();
     file_io.set_immediate(true);
   }
   ~TestBroker() { Crash(); }
@@ -212,12 +212,6 @@ class TestBroker : public ResponseSink {
   std::unique_ptr<Broker> broker;
 
  private:
-  class HeapAllocator final : public ResponseAllocator {
-   public:
-    Buffer Allocate(uint32_t size_bytes) override { return Buffer::Allocate(size_bytes); }
-  };
-
-  HeapAllocator allocator_;
   MemoryPool memory_;
   Timer timer_;
   RequestChannel channel_;
