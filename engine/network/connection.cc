@@ -31,7 +31,7 @@ ConnectionStep Connection::Decide() const {
 int32_t Connection::run_room() const {
   if (closing_ || parked_ || waiting_for_memory_ || run_active_) return 0;
   if (mute_ != MuteState::kNotMuted) return 0;
-  return limits_->max_in_flight - in_flight_;
+  return in_flight_limit() - in_flight_;
 }
 
 bool Connection::ShouldEnd() const {
@@ -62,15 +62,22 @@ bool Connection::WantsCancel() const {
   return unparsed_bytes_ > limits_->receive_ahead_bytes;
 }
 
+void Connection::ApplyMute(MuteEvent event) {
+  const MuteTransition next = NextMuteState(mute_, event);
+  DCHECK(next.valid) << ToString(mute_) << " event " << static_cast<int>(event);
+  if (next.valid) mute_ = MaybeUnmute(next.to);
+}
+
+void Connection::MuteUntilAnswered() {
+  if (mute_ != MuteState::kNotMuted) return;
+  mute_ = NextMuteState(Mute(mute_).to, MuteEvent::kRequestReceived).to;
+}
+
 void Connection::OnRunDispatched(int32_t count, bool wants_started_notice) {
+  if (in_flight_ == 0) throttled_since_dispatch_ = false;
   in_flight_ += count;
   run_active_ = wants_started_notice;
-  if (in_flight_ < limits_->max_in_flight) return;
-  const MuteTransition muted = Mute(mute_);
-  DCHECK(muted.valid);
-  const MuteTransition pending = NextMuteState(muted.to, MuteEvent::kRequestReceived);
-  DCHECK(pending.valid);
-  mute_ = pending.to;
+  if (in_flight_ >= in_flight_limit()) MuteUntilAnswered();
 }
 
 void Connection::OnResponseSent() {
@@ -78,23 +85,34 @@ void Connection::OnResponseSent() {
   DCHECK_GT(ready_, 0);
   --in_flight_;
   --ready_;
-  if (mute_ == MuteState::kNotMuted) return;
-  // With several in flight only the first answer after the limit was reached
-  // ends the pending state.
-  const MuteTransition sent = NextMuteState(mute_, MuteEvent::kResponseSent);
-  if (sent.valid) mute_ = MaybeUnmute(sent.to);
+  if (in_flight_ == 0 && !throttled_since_dispatch_) one_at_a_time_ = false;
+  // With several in flight the pending state ends with the answer that makes room.
+  const bool pending = mute_ == MuteState::kMutedAndResponsePending ||
+                       mute_ == MuteState::kMutedAndThrottledAndResponsePending;
+  if (pending && in_flight_ < in_flight_limit()) ApplyMute(MuteEvent::kResponseSent);
 }
 
 bool Connection::OnThrottleStarted() {
-  const MuteTransition next = NextMuteState(mute_, MuteEvent::kThrottleStarted);
-  if (next.valid) mute_ = next.to;
-  return next.valid;
+  if (closing() || draining_) return false;
+  DCHECK_GT(in_flight_, 0) << "a throttling starts before the answer of its request";
+  one_at_a_time_ = true;
+  throttled_since_dispatch_ = true;
+  // The table knows of one; those of several requests in flight overlap.
+  if (throttles_++ > 0) return true;
+  MuteUntilAnswered();
+  ApplyMute(MuteEvent::kThrottleStarted);
+  return true;
 }
 
 bool Connection::OnThrottleEnded() {
-  const MuteTransition next = NextMuteState(mute_, MuteEvent::kThrottleEnded);
-  if (next.valid) mute_ = MaybeUnmute(next.to);
-  return next.valid;
+  if (throttles_ == 0) return false;
+  if (--throttles_ == 0) ApplyMute(MuteEvent::kThrottleEnded);
+  return true;
+}
+
+void Connection::EndThrottling() {
+  while (OnThrottleEnded()) {
+  }
 }
 
 const char* ToString(ConnectionStep step) {

@@ -103,9 +103,16 @@ class Connection {
   void OnResponsesReady(int32_t count) { ready_ += count; }
   // One ready response is done: sent, empty, or dropped.
   void OnResponseSent();
-  // Kafka's throttling; bounded by the mute table.
+  // Kafka's throttling (KIP-219): no request is taken until every throttling that
+  // started has ended and the answers that are due have left. Until a request went
+  // by without being throttled there is one in flight at a time, however many are
+  // allowed. False: it is closing or draining, so nothing is throttled.
   bool OnThrottleStarted();
+  // False: none was left to end.
   bool OnThrottleEnded();
+  // All of them end.
+  void EndThrottling();
+  bool throttled() const { return throttles_ > 0; }
 
   // --- sending -----------------------------------------------------------------
   // The sending side waits for the kernel, a pipe or its next turn.
@@ -124,7 +131,11 @@ class Connection {
   // Nothing is sent any more either.
   void Abort() { aborting_ = true; }
   // Close at the next frame boundary with nothing in flight.
-  void BeginDrain() { draining_ = true; }
+  // A throttling ends: it protects a server that goes on.
+  void BeginDrain() {
+    draining_ = true;
+    EndThrottling();
+  }
   void OnShutdownDone() { shutdown_done_ = true; }
   void OnClosed() { closed_ = true; }
 
@@ -141,18 +152,23 @@ class Connection {
   bool closed() const { return closed_; }
   bool hangup_watch() const { return hangup_watch_; }
   // Nothing under way on either side: idle expiry may take it.
-  bool idle() const { return in_flight_ == 0 && !send_busy_ && !parked_; }
+  bool idle() const { return in_flight_ == 0 && !send_busy_ && !parked_ && !throttled(); }
 
  private:
   bool ShouldEnd() const;
   bool WantsReceive() const;
   bool WantsCancel() const;
+  int32_t in_flight_limit() const { return one_at_a_time_ ? 1 : limits_->max_in_flight; }
+  void ApplyMute(MuteEvent event);
+  // No more requests are taken until the pending answers have left.
+  void MuteUntilAnswered();
 
   const Limits* limits_;
   int64_t unparsed_bytes_ = 0;
   int32_t in_flight_ = 0;   // handed over and not yet sent
   int32_t ready_ = 0;       // of those: may be sent now
   int32_t operations_ = 0;  // in the kernel
+  int32_t throttles_ = 0;   // started and not ended
   Receiving receiving_ = Receiving::kNone;
   MuteState mute_ = MuteState::kNotMuted;
   bool cancel_sent_ : 1 = false;
@@ -168,6 +184,8 @@ class Connection {
   bool waiting_for_memory_ : 1 = false;
   bool parked_ : 1 = false;
   bool run_active_ : 1 = false;
+  bool one_at_a_time_ : 1 = false;
+  bool throttled_since_dispatch_ : 1 = false;
   bool send_busy_ : 1 = false;
   bool closing_ : 1 = false;
   bool aborting_ : 1 = false;

@@ -40,6 +40,8 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->socket_readable = false;
   slot->sending = ConnectionSlot::SendOperation::kNone;
   slot->turn_bytes = 0;
+  slot->throttle_end_ns = 0;
+  DCHECK(!slot->counted_as_throttled);
   slot->close_reason = nullptr;
   std::destroy_at(&slot->session);
   std::construct_at(&slot->session);

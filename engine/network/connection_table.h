@@ -75,7 +75,9 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   Transport* transport = nullptr;
   const FrameDecoder* decoder = nullptr;
   int64_t last_progress_ns = 0;
-  int64_t turn_bytes = 0;  // of a file, sent in this turn
+  int64_t throttle_end_ns = 0;        // of what the processor times; 0: nothing
+  bool counted_as_throttled = false;  // in the gauge
+  int64_t turn_bytes = 0;             // of a file, sent in this turn
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight

@@ -29,6 +29,7 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
                                    "Receives stopped at the receive-ahead bound.");
   requests_parked = r.AddCounter("network_requests_parked_total",
                                  "Runs that found the request channel full and waited.");
+  throttles = r.AddCounter("network_throttles_total", "Requests that throttled their connection.");
   memory_waits = r.AddCounter("network_memory_waits_total",
                               "Connections that waited for the request memory budget.");
   file_bytes_copied =
@@ -40,6 +41,8 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
   file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
                                       "Cold chunks copied because no pipe was free.");
   connections = r.AddGauge("network_connections", "Connections that are open.");
+  throttled_connections =
+      r.AddGauge("network_throttled_connections", "Connections that are throttled.");
 }
 
 }  // namespace gyre

@@ -27,12 +27,14 @@ struct NetworkMetrics {
   Counter receive_copied_out;  // receives copied because too many buffers were lent
   Counter receive_cancelled;   // receive-ahead reached its bound
   Counter requests_parked;     // runs that found the request channel full
+  Counter throttles;           // requests that throttled their connection
   Counter memory_waits;        // connections that waited for the memory budget
   Counter file_bytes_copied;   // small slices sent beside the header, and copy mode
   Counter file_bytes_sendfile;
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
   Gauge connections;
+  Gauge throttled_connections;
 };
 
 }  // namespace gyre

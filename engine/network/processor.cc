@@ -29,7 +29,7 @@ Processor::Processor(int index, const ProcessorOptions& options, const Shared& s
                        options_.receive_buffer_count),
       table_(options_.max_connections, limits_),
       sender_(*this, *ring_, slab_, options_, metrics_),
-      idle_wheel_(channel_.clock().NowNs()),
+      deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {}
 
 Processor::~Processor() {
@@ -39,6 +39,12 @@ Processor::~Processor() {
   while (MpscNode* node = new_connections_.Pop()) {
     std::unique_ptr<NewConnection> connection(static_cast<NewConnection*>(node));
     ring_->Close(connection->fd);
+  }
+  while (MpscNode* node = responses_.Pop()) {
+    auto* response = static_cast<ResponseNode*>(node);
+    if (response->kind == ResponseKind::kEndThrottling) {
+      delete static_cast<ThrottleSignal*>(response);
+    }
   }
 }
 
@@ -60,6 +66,11 @@ void Processor::EnqueueConnection(std::unique_ptr<NewConnection> connection) {
 
 void Processor::EnqueueResponse(ConnectionRequest* request) {
   responses_.Push(request);
+  WakeIfParked();
+}
+
+void Processor::EnqueueThrottle(ThrottleSignal* signal) {
+  responses_.Push(signal);
   WakeIfParked();
 }
 
@@ -105,7 +116,7 @@ void Processor::OnThreadStop() {
     static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<TurnTag>&>(slot).Unlink();
-    idle_wheel_.Cancel(&slot);
+    deadlines_.Cancel(&slot);
     if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
       slot.memory_wait_pending = false;
     }
@@ -130,7 +141,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   bool worked = reaped > 0;
   if (DrainMailboxes()) worked = true;
   if (receive_buffers_.ReturnReleased() > 0 || !starved_.empty()) RearmStarved();
-  ExpireIdle();
+  ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
   if (!memory_waiters_.empty() && now_ns_ >= memory_deadlock_ns_) BreakMemoryDeadlock();
   // Those that were in line when the turn began.
@@ -148,7 +159,7 @@ bool Processor::RunOnce(int64_t now_ns) {
     }
   }
 
-  next_deadline_ns_ = idle_wheel_.NextExpiryNs();
+  next_deadline_ns_ = deadlines_.NextExpiryNs();
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (!memory_waiters_.empty()) {
     next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
@@ -187,11 +198,16 @@ bool Processor::MailboxesEmpty() const {
 bool Processor::DrainMailboxes() {
   bool any = false;
   while (MpscNode* node = responses_.Pop()) {
-    auto* request = static_cast<ConnectionRequest*>(static_cast<Request*>(node));
+    any = true;
+    auto* response = static_cast<ResponseNode*>(node);
+    if (response->kind >= ResponseKind::kStartThrottling) {
+      OnThrottleSignal(static_cast<ThrottleSignal*>(response));
+      continue;
+    }
+    auto* request = static_cast<ConnectionRequest*>(static_cast<Request*>(response));
     Slot& slot = table_.At(request->slot());
     OnResponse(request);
     Settle(slot);
-    any = true;
   }
   while (MpscNode* node = started_runs_.Pop()) {
     OnRunStarted(static_cast<RequestRun*>(node));
@@ -217,6 +233,7 @@ bool Processor::DrainMailboxes() {
     table_.ForEach([this](Slot& slot) {
       owner_.Assert();
       slot.connection.BeginDrain();
+      ReportThrottled(slot);
       Settle(slot);
     });
     any = true;
@@ -258,10 +275,7 @@ void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
   slot->session.peer = connection->peer.ToString();
   metrics_.connections_accepted.Increment();
   metrics_.connections.Increment();
-  if (IdleNs() >= 0) {
-    slot->deadline_ns = now_ns_ + IdleNs();
-    idle_wheel_.Add(slot);
-  }
+  ArmDeadline(*slot, now_ns_ + IdleNs());
   Settle(*slot);
 }
 
@@ -367,32 +381,6 @@ void Processor::ReportInput(Slot& slot, bool news) {
                           slot.receive.in_large_frame(), slot.receive.mid_frame(), news);
 }
 
-// --- idle connections ----------------------------------------------------------------
-
-void Processor::ExpireIdle() {
-  if (idle_wheel_.size() == 0) return;
-  TimerList expired;
-  idle_wheel_.AdvanceTo(now_ns_, &expired);
-  while (TimerEntry* entry = expired.PopFront()) OnIdleDeadline(*static_cast<Slot*>(entry));
-}
-
-void Processor::OnIdleDeadline(Slot& slot) {
-  // The entry is not moved by traffic; it is put where the last progress says.
-  // Requests in flight spare it, but not for ever where the peer has sent its FIN:
-  // a peer that is gone altogether looks the same.
-  const bool at_rest =
-      slot.connection.idle() || slot.connection.send_busy() || slot.connection.peer_finished();
-  const int64_t deadline_ns = (at_rest ? slot.last_progress_ns : now_ns_) + IdleNs();
-  if (deadline_ns > now_ns_) {
-    slot.deadline_ns = deadline_ns;
-    idle_wheel_.Add(&slot);
-    return;
-  }
-  metrics_.connections_expired.Increment();
-  slot.connection.Abort();
-  Settle(slot);
-}
-
 // --- closing -----------------------------------------------------------------------
 
 void Processor::Shutdown(Slot& slot) {
@@ -404,7 +392,9 @@ void Processor::Shutdown(Slot& slot) {
   connection.SetStarved(false);
   connection.SetWaitingForMemory(false);
   if (starved_.empty()) receive_buffers_.SetStarved(false);
-  idle_wheel_.Cancel(&slot);
+  connection.EndThrottling();
+  ReportThrottled(slot);
+  deadlines_.Cancel(&slot);
   ring_->Shutdown(slot.fd, /*write_side_only=*/false);
 
   switch (connection.receiving()) {

@@ -7,11 +7,12 @@
 // it only while it is parked.
 //
 // Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
-// processor_requests.cc; response_sender has the sending side.
+// processor_requests.cc, processor_throttle.cc (throttling and idle expiry);
+// response_sender has the sending side.
 //
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
 // Enqueue…, BeginDrain, CloseAll, Wake any.
-// Owns: its ring, receive buffers, connection table, requests and idle wheel.
+// Owns: its ring, receive buffers, connection table, requests and timing wheel.
 // Borrows: channel, handler, slab, large ranges, metrics; they outlive it.
 // Invariant: each submitted operation is counted in its connection and retired
 // exactly once, by the completion without `more`; no I/O except through the ring.
@@ -69,6 +70,7 @@ class Processor final : public ThreadBody,
   // --- any thread --------------------------------------------------------------
   void EnqueueConnection(std::unique_ptr<NewConnection> connection) override;
   void EnqueueResponse(ConnectionRequest* request) override;
+  void EnqueueThrottle(ThrottleSignal* signal) override;
   void EnqueueRunStarted(RequestRun* run) override;
   void EnqueueRoom() override;
   void Wake() override { ring_->Wake(); }
@@ -137,7 +139,8 @@ class Processor final : public ThreadBody,
   void OnRunStarted(RequestRun* run) GYRE_REQUIRES_OWNER(owner_);
   void OnRoom() GYRE_REQUIRES_OWNER(owner_);
   void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
-  void OnIdleDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void OnThrottleSignal(ThrottleSignal* signal) GYRE_REQUIRES_OWNER(owner_);
+  void OnDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
 
   // --- steps ---------------------------------------------------------------------
   // Carries out what the connection decides until it decides nothing. The slot may
@@ -159,7 +162,12 @@ class Processor final : public ThreadBody,
   bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
   void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
   void RetryLargeRanges() GYRE_REQUIRES_OWNER(owner_);
-  void ExpireIdle() GYRE_REQUIRES_OWNER(owner_);
+  void StartThrottle(Slot& slot, int64_t end_ns) GYRE_REQUIRES_OWNER(owner_);
+  // Its connection's throttling has changed.
+  void ReportThrottled(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // Puts the slot's one entry of the wheel at the first of its deadlines.
+  void ArmDeadline(Slot& slot, int64_t idle_deadline_ns) GYRE_REQUIRES_OWNER(owner_);
+  void ExpireDeadlines() GYRE_REQUIRES_OWNER(owner_);
   void ReportInput(Slot& slot, bool news) GYRE_REQUIRES_OWNER(owner_);
   void WaitForMemory(Slot& slot, int64_t bytes) GYRE_REQUIRES_OWNER(owner_);
   void BreakMemoryDeadlock() GYRE_REQUIRES_OWNER(owner_);
@@ -202,7 +210,7 @@ class Processor final : public ThreadBody,
   ReceiveBuffers receive_buffers_;  // Release comes from any thread
   ConnectionTable table_ ABSL_GUARDED_BY(owner_);
   ResponseSender sender_ ABSL_GUARDED_BY(owner_);
-  TimingWheel idle_wheel_ ABSL_GUARDED_BY(owner_);
+  TimingWheel deadlines_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);

@@ -97,7 +97,14 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = now_ns_;
     handler_.Start(request);
-    if (request->MarkStarted(channel_.clock().NowNs())) OnResponse(request);
+    if (request->MarkStarted(channel_.clock().NowNs())) {
+      // The start of a throttling is in the mailbox, and the response stays behind it.
+      if (request->throttled()) {
+        EnqueueResponse(request);
+      } else {
+        OnResponse(request);
+      }
+    }
     request = next;
   }
   slot.connection.OnRunStarted();

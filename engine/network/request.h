@@ -10,20 +10,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/concurrent/mpsc_queue.h"
 #include "engine/memory/buffer.h"
 #include "engine/network/network_send.h"
+#include "engine/network/response.h"
 #include "engine/network/session.h"
 
 namespace gyre {
 
 class RequestChannel;
-
-enum class ResponseKind : uint8_t {
-  kSend,             // bytes for the peer
-  kNoOp,             // none (acks=0); the next request may be read
-  kCloseConnection,  // close after what is already queued has left
-};
 
 // Nanoseconds of the engine's clock; 0 = not reached.
 struct RequestTimes {
@@ -36,7 +30,7 @@ struct RequestTimes {
   int64_t throttle_ns = 0;           // assigned by a quota; a duration
 };
 
-class Request : public MpscNode {
+class Request : public ResponseNode {
  public:
   // The frame without its length prefix; valid until ReleaseFrame().
   absl::string_view frame() const { return frame_.view(); }
@@ -51,6 +45,16 @@ class Request : public MpscNode {
   // Which API, for metrics; set by the handler. -1 = unknown.
   int16_t api = -1;
 
+  // Before the reply, at most once: the connection's next request is taken only when
+  // the throttling is over, `duration_ns` from now (and this one answered, whichever
+  // is later). The reply itself leaves at once. A duration that is not positive
+  // throttles nothing. A connection that is closing or draining is not throttled.
+  void Throttle(int64_t duration_ns);
+  // The same with an end that the token's holder decides; `assigned_ns` is what the
+  // metrics call its throttle time.
+  ThrottleToken StartThrottling(int64_t assigned_ns);
+  bool throttled() const { return throttled_; }
+
   // Exactly one of these, once, on any thread; `this` is gone for the caller. A
   // reply given inside RequestHandler::Start leaves when Start has returned.
   void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
@@ -64,14 +68,17 @@ class Request : public MpscNode {
  protected:
   Request() = default;
   ~Request() = default;
-  void Respond(ResponseKind kind, NetworkSend send);
+  void Respond(ResponseKind response_kind, NetworkSend send);
+  bool SendThrottleStart(int64_t assigned_ns, int64_t end_ns);
 
   Buffer frame_;
   int64_t charged_bytes_ = 0;  // in the memory budget, until ReleaseFrame()
   Session* session_ = nullptr;
   RequestChannel* channel_ = nullptr;
   RequestTimes times_;
-  ResponseKind response_kind_ = ResponseKind::kSend;
+  bool throttled_ = false;
+  // On its way before the response, and taken before it.
+  ThrottleSignal throttle_start_;
   NetworkSend response_;
   const char* close_reason_ = nullptr;
 };

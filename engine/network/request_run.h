@@ -30,6 +30,9 @@ class ResponseSink {
  public:
   // Any thread; never fails, never waits.
   virtual void EnqueueResponse(ConnectionRequest* request) = 0;
+  // The same way and in order with the responses. The start of a throttling lies in
+  // its request and comes before the response; an end is the sink's to delete.
+  virtual void EnqueueThrottle(ThrottleSignal* signal) = 0;
   // Every request of the run was started: the connection's next run may go. Sent
   // only for runs with `wants_started_notice`.
   virtual void EnqueueRunStarted(RequestRun* run) = 0;
@@ -66,7 +69,8 @@ class ConnectionRequest final : public Request {
     channel_ = channel;
     times_ = RequestTimes{};
     times_.received_ns = received_ns;
-    response_kind_ = ResponseKind::kSend;
+    kind = ResponseKind::kSend;
+    throttled_ = false;
     close_reason_ = nullptr;
     sink_ = sink;
     slot_ = slot;
@@ -93,7 +97,7 @@ class ConnectionRequest final : public Request {
   uint32_t slot() const { return slot_; }
   uint32_t generation() const { return generation_; }
   uint32_t frame_bytes() const { return frame_bytes_; }
-  ResponseKind response_kind() const { return response_kind_; }
+  ResponseKind response_kind() const { return kind; }
   NetworkSend& response() { return response_; }
   bool response_empty() const { return response_.empty(); }
   const char* close_reason() const { return close_reason_; }

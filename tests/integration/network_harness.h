@@ -101,6 +101,7 @@ class TestServer {
   SocketServer& server() { return *server_; }
   TestHandler& handler() { return handler_; }
   int64_t Metric(absl::string_view name) const;
+  std::string Exposition() const { return metrics_.Exposition(); }
   // Waits until `metric` is at least `least` (20 s).
   bool AwaitMetric(absl::string_view name, int64_t least) const;
   bool AwaitConnections(int64_t count) const;

@@ -17,6 +17,7 @@
 #include "engine/uring/uring_ring.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/integration/network_modes.h"
 
 namespace gyre::testing {
 namespace {
@@ -27,32 +28,8 @@ int64_t MsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
 }
 
-struct Mode {
-  const char* disabled;
-  Dispatch dispatch;
-};
-
-class NetworkTest : public ::testing::TestWithParam<Mode> {
- protected:
-  std::unique_ptr<TestServer> Serve(std::function<void(Request*)> start,
-                                    std::function<void(SocketServerOptions&)> change = {}) {
-    return std::make_unique<TestServer>(
-        GetParam().disabled, std::move(start), [&](SocketServerOptions& options) {
-          options.processor.connection.dispatch = GetParam().dispatch;
-          if (change) change(options);
-        });
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Modes, NetworkTest,
-                         ::testing::Values(Mode{"", Dispatch::kPool}, Mode{"", Dispatch::kInline},
-                                           Mode{"all", Dispatch::kPool},
-                                           Mode{"all", Dispatch::kInline}),
-                         [](const ::testing::TestParamInfo<Mode>& info) {
-                           return absl::StrCat(
-                               info.param.disabled[0] == '\0' ? "Full" : "Rung519",
-                               info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline");
-                         });
+class NetworkTest : public NetworkModeTest {};
+INSTANTIATE_TEST_SUITE_P(Modes, NetworkTest, AllNetworkModes(), NameOfMode);
 
 // --- frames -----------------------------------------------------------------------
 

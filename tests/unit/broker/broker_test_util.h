@@ -201,6 +201,7 @@ class TestBroker : public ResponseSink {
     }
     FAIL() << "an answer to no request, or a second one";
   }
+  void EnqueueThrottle(ThrottleSignal*) override {}
   void EnqueueRunStarted(RequestRun*) override {}
   void EnqueueRoom() override {}
 

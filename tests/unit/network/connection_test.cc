@@ -290,6 +290,98 @@ TEST_F(ConnectionTest, AThrottledConnectionIsUnmutedAtTheLaterOfTheTwo) {
   EXPECT_FALSE(connection_.OnThrottleEnded());
 }
 
+TEST_F(ConnectionTest, AThrottlingThatEndsBeforeTheAnswerIsForgottenByThen) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottledAndResponsePending);
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndResponsePending);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+}
+
+TEST_F(ConnectionTest, ThrottlingsOfSeveralRequestsOverlapAndTheLastEndCounts) {
+  limits_.max_in_flight = 3;
+  Arm();
+  Bytes(500);
+  connection_.OnRunDispatched(2, false);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(2);
+  Send();
+  connection_.OnResponseSent();
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottledAndResponsePending);
+  Sent();
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottled);
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  EXPECT_EQ(connection_.run_room(), 0);
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+}
+
+TEST_F(ConnectionTest, AfterAThrottlingOneIsInFlightUntilOneWentByWithout) {
+  limits_.max_in_flight = 5;
+  Arm();
+  Bytes(500);
+  connection_.OnRunDispatched(3, false);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  // The answers that are due leave before the next is taken.
+  connection_.OnResponsesReady(3);
+  for (int left = 3; left > 0; --left) {
+    EXPECT_EQ(connection_.run_room(), 0) << left;
+    connection_.OnResponseSent();
+  }
+  EXPECT_EQ(connection_.run_room(), 1);
+  connection_.OnRunDispatched(1, false);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  connection_.OnResponsesReady(1);
+  connection_.OnResponseSent();
+  EXPECT_EQ(connection_.run_room(), 1) << "that one was throttled, too";
+  connection_.OnRunDispatched(1, false);
+  connection_.OnResponsesReady(1);
+  connection_.OnResponseSent();
+  EXPECT_EQ(connection_.run_room(), 5);
+}
+
+TEST_F(ConnectionTest, NoThrottlingOutlivesADrainOrStartsInOne) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  connection_.BeginDrain();
+  EXPECT_FALSE(connection_.throttled());
+  EXPECT_FALSE(connection_.OnThrottleStarted());
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  // What had come whole is served, throttled or not.
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+  EXPECT_FALSE(connection_.OnThrottleEnded());
+}
+
+TEST_F(ConnectionTest, AThrottledPeerThatFinishedWithNothingLeftEndsAtOnce) {
+  Arm();
+  Bytes(100);
+  Dispatch();
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottled);
+  EXPECT_FALSE(connection_.idle());
+  connection_.OnPeerFinished();
+  Retire();
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
 TEST_F(ConnectionTest, AHangupWatchThatToldAllIsNotArmedAgain) {
   connection_.SetStarved(true);
   connection_.OnHangupWatchArmed();

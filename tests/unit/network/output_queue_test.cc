@@ -14,6 +14,7 @@ namespace {
 
 struct Sink final : ResponseSink {
   void EnqueueResponse(ConnectionRequest* request) override { responses.push_back(request); }
+  void EnqueueThrottle(ThrottleSignal*) override {}
   void EnqueueRunStarted(RequestRun*) override {}
   void EnqueueRoom() override {}
   std::vector<ConnectionRequest*> responses;

@@ -14,9 +14,10 @@ namespace {
 
 struct Sink final : ResponseSink {
   void EnqueueResponse(ConnectionRequest*) override { ++responses; }
+  void EnqueueThrottle(ThrottleSignal*) override { ++throttles; }
   void EnqueueRunStarted(RequestRun*) override { ++started; }
   void EnqueueRoom() override { ++room; }
-  std::atomic<int> responses{0}, started{0}, room{0};
+  std::atomic<int> responses{0}, throttles{0}, started{0}, room{0};
 };
 
 class RequestChannelTest : public ::testing::Test {
