@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/macro/sockets.h"
+#include "benchmarks/sockets.h"
 
 DEFINE_string(mode, "", "produce, fetch or ranges");
 DEFINE_int32(port, 0, "the server's port on 127.0.0.1");

@@ -83,10 +83,10 @@ void BM_WheelExpire(benchmark::State& state) {
   }
 }
 
-BENCHMARK(BM_SetAddCancel)->Arg(1000)->Arg(100'000);
-BENCHMARK(BM_WheelAddCancel)->Arg(1000)->Arg(100'000);
-BENCHMARK(BM_SetExpire)->Arg(1000)->Arg(100'000);
-BENCHMARK(BM_WheelExpire)->Arg(1000)->Arg(100'000);
+BENCHMARK(BM_SetAddCancel)->Arg(1000)->Arg(1'000'000);
+BENCHMARK(BM_WheelAddCancel)->Arg(1000)->Arg(1'000'000);
+BENCHMARK(BM_SetExpire)->Arg(1000)->Arg(1'000'000);
+BENCHMARK(BM_WheelExpire)->Arg(1000)->Arg(1'000'000);
 
 }  // namespace
 }  // namespace gyre

@@ -1,7 +1,7 @@
 // What the peers and load clients of the benchmarks share: listening, connecting, whole reads
 // and writes, and the CPU time of another process. Errors end the program with one line.
-#ifndef GYRE_BENCHMARKS_MACRO_SOCKETS_H_
-#define GYRE_BENCHMARKS_MACRO_SOCKETS_H_
+#ifndef GYRE_BENCHMARKS_SOCKETS_H_
+#define GYRE_BENCHMARKS_SOCKETS_H_
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -115,6 +115,11 @@ inline int64_t ProcessCpuNs(pid_t pid) {
   return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
+// A range request: int32 length (12), int64 position, int32 bytes. Its answer: a header that
+// begins with the int32 length of what follows it, then the bytes.
+inline constexpr size_t kRangeRequestBytes = 16;
+inline constexpr size_t kRangeHeaderBytes = 80;
+
 // Big-endian integers of the wire.
 inline void PutInt32(char* to, uint32_t value) {
   value = htonl(value);
@@ -142,4 +147,4 @@ inline ssize_t WholeFrames(const char* data, size_t size, uint32_t max) {
 
 }  // namespace gyre::bench
 
-#endif  // GYRE_BENCHMARKS_MACRO_SOCKETS_H_
+#endif  // GYRE_BENCHMARKS_SOCKETS_H_

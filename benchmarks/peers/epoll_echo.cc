@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/macro/sockets.h"
+#include "benchmarks/sockets.h"
 
 DEFINE_int32(port, 0, "port on 127.0.0.1; 0 picks one and prints it");
 DEFINE_string(congestion, "reno", "TCP congestion control; empty keeps the system's");
