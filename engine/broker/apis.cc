@@ -74,6 +74,7 @@ void ApiRequestHandler::Start(Request* request) {
   if (!proto::DecodeRequestHeader(reader, header)) {
     return request->CloseConnection("malformed request header");
   }
+  request->client_id.Set(header.client_id.value_or(""));
   HandlerOf(api->key)(
       services_, RequestContext(request, &allocator_, api->key, version, correlation_id,
                                 header.client_id.value_or(""), reader.ReadRaw(reader.remaining())));

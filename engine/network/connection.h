@@ -147,6 +147,8 @@ class Connection {
   bool send_busy() const { return send_busy_; }
   bool output_dead() const { return output_dead_ || aborting_; }
   bool peer_finished() const { return peer_finished_; }
+  // As of the last OnInput.
+  bool mid_frame() const { return mid_frame_; }
   bool closing() const { return closing_ || aborting_ || shutdown_done_; }
   bool shutdown_done() const { return shutdown_done_; }
   bool closed() const { return closed_; }

@@ -42,6 +42,7 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->turn_bytes = 0;
   slot->throttle_end_ns = 0;
   DCHECK(!slot->counted_as_throttled);
+  slot->frame_late = false;
   slot->close_reason = nullptr;
   std::destroy_at(&slot->session);
   std::construct_at(&slot->session);

@@ -43,6 +43,14 @@ enum class Operation : uint8_t {
 };
 inline constexpr int kOperationBits = 3;
 
+// What one connection moved, for /connections.
+struct ConnectionTraffic {
+  int64_t opened_ns = 0;
+  int64_t requests = 0;
+  int64_t received_bytes = 0;
+  int64_t sent_bytes = 0;
+};
+
 // Lists a slot can be in, by tag.
 struct StarvedTag;  // waits for provided buffers
 struct RangeTag;    // waits for a large range
@@ -77,6 +85,8 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t last_progress_ns = 0;
   int64_t throttle_end_ns = 0;        // of what the processor times; 0: nothing
   bool counted_as_throttled = false;  // in the gauge
+  bool frame_late = false;            // its time is over: take what came of it
+  int64_t frame_started_ns = 0;       // of the frame under way
   int64_t turn_bytes = 0;             // of a file, sent in this turn
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
@@ -87,6 +97,7 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   } memory_wait;
   bool memory_wait_pending = false;  // in the pool, or on its way back
   const char* close_reason = nullptr;
+  ConnectionTraffic traffic;
   ConnectionQuotas::Token quota;
   Session session;
 
@@ -117,6 +128,8 @@ class ConnectionTable {
   }
 
   uint32_t size() const { return used_; }
+  // Slots that were ever made: At(0) … At(made() - 1).
+  uint32_t made() const { return made_; }
   // Calls visit(slot) for each open slot; it may release that slot.
   template <typename Visitor>
   void ForEach(Visitor visit) {

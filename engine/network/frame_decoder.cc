@@ -26,7 +26,7 @@ FrameDecoder::Verdict Int32LengthPrefixed::Inspect(absl::string_view bytes,
   if (payload_bytes < 0) {
     return Verdict::Invalid(ReasonForPrefix(prefix, "a negative request size"));
   }
-  if (payload_bytes > max_payload_bytes_) {
+  if (payload_bytes > max_payload_bytes_.load(std::memory_order_relaxed)) {
     return Verdict::Invalid(ReasonForPrefix(prefix, "a request larger than the limit"));
   }
   return Verdict::Frame(sizeof(int32_t), payload_bytes);

@@ -9,6 +9,7 @@
 #ifndef GYRE_ENGINE_NETWORK_FRAME_DECODER_H_
 #define GYRE_ENGINE_NETWORK_FRAME_DECODER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,12 +46,18 @@ class FrameDecoder {
 
   // A frame that is still undecided with this many bytes is invalid.
   virtual uint32_t max_undecided_bytes() const = 0;
+
+  // A frame that was not whole within the frame timeout is handed over as far as it
+  // came, so that the handler can answer it; else its connection is closed.
+  virtual bool hands_over_late_frames() const { return false; }
 };
 
 // Kafka's framing: a signed big-endian int32 with the payload's size, then the
 // payload. Negative sizes and sizes above the limit are invalid; the limit itself
 // and zero are not. A prefix that reads as another protocol's greeting (HTTP, TLS)
 // says so in its reason.
+//
+// Threads: any; the limit may change at any time.
 class Int32LengthPrefixed final : public FrameDecoder {
  public:
   explicit constexpr Int32LengthPrefixed(int64_t max_payload_bytes)
@@ -59,8 +66,13 @@ class Int32LengthPrefixed final : public FrameDecoder {
   Verdict Inspect(absl::string_view bytes, size_t seen_bytes) const override;
   uint32_t max_undecided_bytes() const override { return sizeof(int32_t); }
 
+  // For the frames that begin from now on.
+  void set_max_payload_bytes(int64_t bytes) {
+    max_payload_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+
  private:
-  const int64_t max_payload_bytes_;
+  std::atomic<int64_t> max_payload_bytes_;
 };
 
 }  // namespace gyre

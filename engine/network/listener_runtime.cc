@@ -46,9 +46,10 @@ absl::Status ListenerRuntime::Bind() {
 }
 
 absl::StatusOr<ListenerRuntime::Worker> ListenerRuntime::MakeWorker() {
-  const ProcessorOptions& options = shared_.options.processor;
+  ProcessorOptions options = shared_.options.processor;
+  options.connection = shared_.connection_options;
   const int index = shared_.next_processor_index++;
-  const std::string name = absl::StrCat("processor-", index);
+  const std::string name = absl::StrCat(shared_.options.thread_name_prefix, "processor-", index);
   GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, shared_.make_ring(name), name);
   char* const receive_base =
       shared_.slab.CarveRun(options.receive_buffer_bytes, options.receive_buffer_count);
@@ -65,7 +66,8 @@ absl::StatusOr<ListenerRuntime::Worker> ListenerRuntime::MakeWorker() {
 }
 
 absl::Status ListenerRuntime::MakeAcceptor() {
-  const std::string name = absl::StrCat("acceptor-", listener_.bound.listener_name);
+  const std::string name =
+      absl::StrCat(shared_.options.thread_name_prefix, "acceptor-", listener_.bound.listener_name);
   GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, shared_.make_ring(name), name);
   acceptor_ = std::make_unique<Acceptor>(listener_, std::move(listen_fd_), std::move(ring),
                                          shared_.quotas, processor_set_, shared_.metrics);
@@ -115,6 +117,14 @@ int64_t ListenerRuntime::open_connections() const {
   int64_t count = 0;
   for (const Worker& worker : workers_) count += worker.processor->open_connections();
   return count;
+}
+
+void ListenerRuntime::SetConnectionOptions(const ConnectionOptions& options) {
+  for (const Worker& worker : workers_) worker.processor->EnqueueOptions(options);
+}
+
+void ListenerRuntime::AddTo(const std::shared_ptr<ConnectionList>& list) {
+  for (const Worker& worker : workers_) worker.processor->EnqueueList(list);
 }
 
 void ListenerRuntime::JoinAcceptor() {

@@ -41,6 +41,8 @@ class ListenerRuntime {
   // What the listeners of a server have in common.
   struct Shared {
     const SocketServerOptions& options;
+    // As they are now; the options have those of the start.
+    const ConnectionOptions& connection_options;
     const RingFactory& make_ring;
     const Clock& clock;
     ConnectionQuotas& quotas;
@@ -79,6 +81,9 @@ class ListenerRuntime {
   bool accepting() const;
   bool processors_running() const;
   int64_t open_connections() const;
+  void SetConnectionOptions(const ConnectionOptions& options);
+  // Each of its processors adds what it has.
+  void AddTo(const std::shared_ptr<ConnectionList>& list);
   void JoinAcceptor();
   void JoinProcessors();
 

@@ -21,7 +21,7 @@
 namespace gyre {
 
 struct NetworkPlaneOptions {
-  std::string name;  // "": the data plane; else the front of its threads' names
+  std::string name;  // the front of its threads' names; mostly "" for the data plane
   int32_t num_io_threads = 1;
   int32_t queued_max_requests = 20;
   int64_t request_budget_bytes = MemoryPool::kUnbounded;

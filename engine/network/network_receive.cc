@@ -249,6 +249,14 @@ void NetworkReceive::TakeAssembly(Frame* frame) {
   charged_bytes_ = 0;
 }
 
+bool NetworkReceive::TakeUnfinished(Frame* frame) {
+  if (!assembling_ || large_ || assembled_bytes_ == 0) return false;
+  total_bytes_ = assembled_bytes_;
+  skip_bytes_ = 0;
+  TakeAssembly(frame);
+  return true;
+}
+
 NetworkReceive::Target NetworkReceive::direct_target(size_t max_bytes) const {
   return Target{assembly_.data() + assembled_bytes_,
                 std::min(max_bytes, static_cast<size_t>(total_bytes_ - assembled_bytes_))};

@@ -95,6 +95,10 @@ class NetworkReceive {
   int64_t TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory);
   void UnchargeDirect(int64_t bytes, ReceiveMemory& memory);
 
+  // Gives up on the frame under way: what came of it, framing included, is `*frame`.
+  // False: nothing was gathered, or a receive may be writing into it.
+  bool TakeUnfinished(Frame* frame);
+
   // Drops everything; the connection is going.
   void Clear(ReceiveMemory& memory);
 

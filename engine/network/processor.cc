@@ -123,6 +123,7 @@ void Processor::OnThreadStop() {
     if (slot.fd >= 0 && !slot.connection.closed()) ring_->Close(slot.fd);
     slot.quota.Release();
   });
+  DropLists();
   sender_.Stop();
   owner_.Unbind();
 }
@@ -140,6 +141,7 @@ bool Processor::RunOnce(int64_t now_ns) {
 
   bool worked = reaped > 0;
   if (DrainMailboxes()) worked = true;
+  if (HandleControl()) worked = true;
   if (receive_buffers_.ReturnReleased() > 0 || !starved_.empty()) RearmStarved();
   ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
@@ -188,8 +190,8 @@ void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
 }
 
 bool Processor::MailboxesEmpty() const {
-  return responses_.Empty() && started_runs_.Empty() && new_connections_.Empty() &&
-         granted_.Empty() && !room_.load(std::memory_order_seq_cst) &&
+  return control_.empty() && lists_.empty() && responses_.Empty() && started_runs_.Empty() &&
+         new_connections_.Empty() && granted_.Empty() && !room_.load(std::memory_order_seq_cst) &&
          drain_requested_.load(std::memory_order_seq_cst) == draining_ &&
          close_requested_.load(std::memory_order_seq_cst) == closing_all_ &&
          (starved_.empty() || !receive_buffers_.has_released());
@@ -272,6 +274,7 @@ void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
   slot->session.listener_name = listener.bound.listener_name;
   slot->session.advertised_host = listener.advertised_host;
   slot->session.advertised_port = listener.advertised_port;
+  slot->traffic = ConnectionTraffic{.opened_ns = now_ns_};
   slot->session.peer = connection->peer.ToString();
   metrics_.connections_accepted.Increment();
   metrics_.connections.Increment();
@@ -377,6 +380,7 @@ void Processor::OnCompletion(const Completion& completion) {
 }
 
 void Processor::ReportInput(Slot& slot, bool news) {
+  if (!slot.connection.mid_frame()) slot.frame_started_ns = now_ns_;
   slot.connection.OnInput(slot.receive.unparsed_bytes(), slot.receive.wants_direct(),
                           slot.receive.in_large_frame(), slot.receive.mid_frame(), news);
 }

@@ -7,8 +7,8 @@
 // it only while it is parked.
 //
 // Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
-// processor_requests.cc, processor_throttle.cc (throttling and idle expiry);
-// response_sender has the sending side.
+// processor_requests.cc, processor_control.cc (options, lists), processor_throttle.cc (throttling
+// and idle expiry); response_sender has the sending side.
 //
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
 // Enqueue…, BeginDrain, CloseAll, Wake any.
@@ -33,6 +33,7 @@
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/connection_table.h"
+#include "engine/network/control_mailbox.h"
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/receive_buffers.h"
@@ -78,6 +79,11 @@ class Processor final : public ThreadBody,
   void BeginDrain();
   // Every connection is closed now.
   void CloseAll();
+  // Connections go on with these; how many may be in flight, how far they receive
+  // ahead and where handlers run stay as they were.
+  void EnqueueOptions(const ConnectionOptions& options);
+  // Adds the connections to `list`, a few in every turn.
+  void EnqueueList(std::shared_ptr<ConnectionList> list);
   // Descriptors that are open, and those on their way here.
   int64_t open_connections() const override {
     return open_connections_.load(std::memory_order_acquire);
@@ -158,6 +164,10 @@ class Processor final : public ThreadBody,
   void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Free(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
 
+  bool HandleControl() GYRE_REQUIRES_OWNER(owner_);
+  void SetOptions(const ConnectionOptions& options) GYRE_REQUIRES_OWNER(owner_);
+  void ContinueList() GYRE_REQUIRES_OWNER(owner_);
+  void DropLists() GYRE_REQUIRES_OWNER(owner_);
   bool DrainMailboxes() GYRE_REQUIRES_OWNER(owner_);
   bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
   void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
@@ -179,11 +189,16 @@ class Processor final : public ThreadBody,
   void ReleaseRequest(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
   void LogClose(const Slot& slot, const char* reason) GYRE_REQUIRES_OWNER(owner_);
   int64_t IdleNs() const { return options_.connection.connections_max_idle_ms * 1'000'000; }
+  int64_t FrameNs() const { return options_.connection.frame_timeout_ms * 1'000'000; }
+  int64_t FrameDeadlineNs(const Slot& slot) const GYRE_REQUIRES_OWNER(owner_);
+  void OnFrameLate(Slot& slot, int64_t idle_deadline_ns) GYRE_REQUIRES_OWNER(owner_);
 
   static constexpr size_t kMaxCompletions = 256;
   // New connections registered in one turn, so that a storm of them does not
   // starve those that are there.
   static constexpr int kMaxNewPerTurn = 20;
+  // Connections told to a list in one turn.
+  static constexpr uint32_t kListedPerTurn = 64;
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   // Waiting for memory this long without a grant, while no whole request holds
@@ -191,7 +206,7 @@ class Processor final : public ThreadBody,
   static constexpr int64_t kMemoryDeadlockNs = 500'000'000;
 
   const int index_;
-  const ProcessorOptions options_;
+  ProcessorOptions options_;  // the owner's, once the thread runs
   const bool charges_memory_;
   RequestChannel& channel_;
   RequestHandler& handler_;
@@ -227,6 +242,13 @@ class Processor final : public ThreadBody,
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;
+
+  struct ListUnderWay {
+    std::shared_ptr<ConnectionList> list;
+    uint32_t next_slot = 0;
+  };
+  std::vector<ListUnderWay> lists_ ABSL_GUARDED_BY(owner_);
+  ControlMailbox control_;
 
   // Mailboxes. The pushes and the parked flag are seq_cst: a producer that does
   // not see `parked_` is seen by the owner's last look at the mailboxes.

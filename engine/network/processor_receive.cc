@@ -42,6 +42,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
   if (result.bytes() > 0) {
     slot.last_progress_ns = now_ns_;
     metrics_.bytes_received.Add(result.bytes());
+    slot.traffic.received_bytes += result.bytes();
     if (receive_buffers_.lent_too_many()) {
       metrics_.receive_copied_out.Increment();
       SlotMemory memory(*this, slot);
@@ -132,6 +133,7 @@ void Processor::OnReceiveDirect(Slot& slot, const Completion& completion) {
   if (result.bytes() > 0) {
     slot.last_progress_ns = now_ns_;
     metrics_.bytes_received.Add(result.bytes());
+    slot.traffic.received_bytes += result.bytes();
     slot.socket_readable = completion.socket_nonempty;
     slot.receive.OnDirectBytes(static_cast<uint32_t>(result.bytes()));
     ReportInput(slot, true);

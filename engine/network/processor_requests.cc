@@ -18,7 +18,11 @@ void Processor::DispatchFrames(Slot& slot) {
   while (count < room) {
     NetworkReceive::Frame frame;
     const char* reason = nullptr;
-    const NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
+    NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
+    if (slot.frame_late && status == NetworkReceive::Status::kNeedMore &&
+        slot.receive.TakeUnfinished(&frame)) {
+      status = NetworkReceive::Status::kFrame;
+    }
     if (status == NetworkReceive::Status::kFrame) {
       ConnectionRequest* request = AcquireRequest();
       request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,
@@ -32,6 +36,7 @@ void Processor::DispatchFrames(Slot& slot) {
       }
       last = request;
       ++count;
+      ++slot.traffic.requests;
       metrics_.frames_received.Increment();
       continue;
     }
@@ -114,6 +119,9 @@ void Processor::OnResponse(ConnectionRequest* request) {
   request->times().response_dequeued_ns = now_ns_;
   request->ReleaseFrame();
   Slot& slot = table_.At(request->slot());
+  if (request->client_software() != nullptr) [[unlikely]] {
+    slot.session.SetSoftware(*request->client_software());
+  }
   DCHECK(slot.open);
   DCHECK_EQ(slot.generation, request->generation());
   if (!slot.transport->passes_through()) slot.transport->Wrap(&request->response());
@@ -158,9 +166,13 @@ void Processor::OnQuantumUsed(Slot& slot) {
 
 void Processor::FinishFront(Slot& slot, bool sent) {
   ConnectionRequest* request = slot.output.Pop();
+  slot.session.client_id = request->client_id;
   request->times().sent_ns = sent ? now_ns_ : request->times().response_dequeued_ns;
   request_metrics_.Record(request->api, request->times(), request->frame_bytes());
+  if (request->closes_after()) slot.connection.CloseAfterFlush();
   slot.connection.OnResponseSent();
+  // A frame that came meanwhile had to wait: its time begins now.
+  slot.frame_started_ns = now_ns_;
   slot.last_progress_ns = now_ns_;
   ReleaseRequest(request);
 }

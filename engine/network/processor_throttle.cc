@@ -54,6 +54,7 @@ void Processor::ArmDeadline(Slot& slot, int64_t idle_deadline_ns) {
   deadlines_.Cancel(&slot);
   int64_t deadline_ns = IdleNs() >= 0 ? idle_deadline_ns : ThreadBody::kNever;
   if (slot.throttle_end_ns != 0) deadline_ns = std::min(deadline_ns, slot.throttle_end_ns);
+  deadline_ns = std::min(deadline_ns, FrameDeadlineNs(slot));
   if (deadline_ns == ThreadBody::kNever) return;
   slot.deadline_ns = deadline_ns;
   deadlines_.Add(&slot);
@@ -83,10 +84,32 @@ void Processor::OnDeadline(Slot& slot) {
   if (IdleNs() >= 0 && idle_deadline_ns <= now_ns_) {
     metrics_.connections_expired.Increment();
     connection.Abort();
+  } else if (FrameDeadlineNs(slot) <= now_ns_) {
+    metrics_.connections_expired.Increment();
+    OnFrameLate(slot, idle_deadline_ns);
   } else {
     ArmDeadline(slot, idle_deadline_ns);
   }
   Settle(slot);
+}
+
+int64_t Processor::FrameDeadlineNs(const Slot& slot) const {
+  if (FrameNs() < 0) return ThreadBody::kNever;
+  // A frame may begin at any time: without one under way this is the next look.
+  const bool under_way = slot.receive.mid_frame() && slot.connection.idle();
+  return (under_way ? slot.frame_started_ns : now_ns_) + FrameNs();
+}
+
+void Processor::OnFrameLate(Slot& slot, int64_t idle_deadline_ns) {
+  if (slot.frame_late || !slot.decoder->hands_over_late_frames() || slot.receive.in_large_frame()) {
+    slot.connection.Abort();
+    return;
+  }
+  // Its last chance: the answer to it has as long as the frame had.
+  slot.frame_late = true;
+  slot.frame_started_ns = now_ns_;
+  ArmDeadline(slot, idle_deadline_ns);
+  ReportInput(slot, true);
 }
 
 }  // namespace gyre

@@ -8,6 +8,7 @@
 #define GYRE_ENGINE_NETWORK_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "engine/memory/buffer.h"
@@ -44,6 +45,13 @@ class Request : public ResponseNode {
   RequestTimes& times() { return times_; }
   // Which API, for metrics; set by the handler. -1 = unknown.
   int16_t api = -1;
+  // Who asks, for log lines and /connections; set by the handler.
+  ClientId client_id;
+  // What the client runs, once it has said so and it was found well-formed; becomes the
+  // session's with the reply.
+  void SetClientSoftware(ClientSoftware software) {
+    client_software_ = std::make_unique<ClientSoftware>(std::move(software));
+  }
 
   // Before the reply, at most once: the connection's next request is taken only when
   // the throttling is over, `duration_ns` from now (and this one answered, whichever
@@ -58,6 +66,11 @@ class Request : public ResponseNode {
   // Exactly one of these, once, on any thread; `this` is gone for the caller. A
   // reply given inside RequestHandler::Start leaves when Start has returned.
   void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
+  // Then takes no more requests of the connection and closes it when this has left.
+  void ReplyThenClose(NetworkSend send) {
+    closes_after_ = true;
+    Respond(ResponseKind::kSend, std::move(send));
+  }
   void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
   // `reason` (static storage) is for the rate-limited log line.
   void CloseConnection(const char* reason) {
@@ -81,6 +94,8 @@ class Request : public ResponseNode {
   ThrottleSignal throttle_start_;
   NetworkSend response_;
   const char* close_reason_ = nullptr;
+  bool closes_after_ = false;
+  std::unique_ptr<ClientSoftware> client_software_;
 };
 
 }  // namespace gyre

@@ -72,6 +72,9 @@ class ConnectionRequest final : public Request {
     kind = ResponseKind::kSend;
     throttled_ = false;
     close_reason_ = nullptr;
+    closes_after_ = false;
+    client_id.Clear();
+    client_software_.reset();
     sink_ = sink;
     slot_ = slot;
     generation_ = generation;
@@ -101,6 +104,8 @@ class ConnectionRequest final : public Request {
   NetworkSend& response() { return response_; }
   bool response_empty() const { return response_.empty(); }
   const char* close_reason() const { return close_reason_; }
+  bool closes_after() const { return closes_after_; }
+  const ClientSoftware* client_software() const { return client_software_.get(); }
   void ReleaseResponse() { response_ = NetworkSend(); }
 
   // The run's links: written by the processor before the hand-over.

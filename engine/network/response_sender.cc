@@ -190,6 +190,7 @@ bool ResponseSender::Sendfile(ConnectionSlot& slot, const FileSlice& slice, int6
   }
   metrics_.file_bytes_sendfile.Add(sent.bytes());
   metrics_.bytes_sent.Add(sent.bytes());
+  slot.traffic.sent_bytes += sent.bytes();
   slot.turn_bytes += sent.bytes();
   slot.output.Advance(sent.bytes());
   if (sent.bytes() < chunk_bytes) {
@@ -247,6 +248,7 @@ bool ResponseSender::DrainPipe(ConnectionSlot& slot) {
   }
   metrics_.file_bytes_spliced.Add(sent.bytes());
   metrics_.bytes_sent.Add(sent.bytes());
+  slot.traffic.sent_bytes += sent.bytes();
   transfer.pipe_bytes -= static_cast<uint32_t>(sent.bytes());
   slot.turn_bytes += sent.bytes();
   slot.output.Advance(sent.bytes());
@@ -280,6 +282,7 @@ void ResponseSender::OnCompletion(ConnectionSlot& slot, Operation operation,
     case Operation::kSend:
       if (result.bytes() > 0) {
         metrics_.bytes_sent.Add(result.bytes());
+        slot.traffic.sent_bytes += result.bytes();
         slot.output.Advance(result.bytes());
       }
       if (slot.connection.shutdown_done()) return;

@@ -1,5 +1,7 @@
 #include "engine/network/server_options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/limits.h"
 #include "engine/base/status_macros.h"
@@ -50,20 +52,10 @@ bool ParseFileTransfer(absl::string_view text, FileTransfer* out) {
   return true;
 }
 
-absl::Status CheckOptions(const SocketServerOptions& options) {
-  const ConnectionOptions& connection = options.processor.connection;
-  if (options.listeners.empty()) return absl::InvalidArgumentError("no listeners");
-  for (const ListenerOptions& listener : options.listeners) {
-    GYRE_RETURN_IF_ERROR(CheckListener(listener),
-                         absl::StrCat("listener ", listener.endpoint.listener_name));
-  }
-  GYRE_RETURN_IF_ERROR(AtLeast("num_network_threads", options.num_network_threads, 1));
-  GYRE_RETURN_IF_ERROR(AtLeast("num_io_threads", options.num_io_threads, 1));
-  GYRE_RETURN_IF_ERROR(AtLeast("queued_max_requests", options.queued_max_requests, 1));
-  GYRE_RETURN_IF_ERROR(
-      AtLeast("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
-  GYRE_RETURN_IF_ERROR(AtLeast("max_connections", options.max_connections, 1));
-  GYRE_RETURN_IF_ERROR(AtLeast("max_connections_per_ip", options.max_connections_per_ip, 1));
+namespace {
+
+absl::Status CheckConnection(const SocketServerOptions& options,
+                             const ConnectionOptions& connection) {
   GYRE_RETURN_IF_ERROR(AtLeast("socket_request_max_bytes", connection.socket_request_max_bytes, 1));
   GYRE_RETURN_IF_ERROR(AtLeast("max_in_flight_requests_per_connection",
                                connection.max_in_flight_requests_per_connection, 1));
@@ -77,6 +69,49 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
                                  connection.socket_request_max_bytes + 4));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckLiveOptions(const SocketServerOptions& options,
+                              const ConnectionOptions& connection) {
+  const ConnectionOptions& before = options.processor.connection;
+  if (connection.max_in_flight_requests_per_connection !=
+          before.max_in_flight_requests_per_connection ||
+      connection.receive_ahead_bytes != before.receive_ahead_bytes ||
+      connection.dispatch != before.dispatch) {
+    return absl::InvalidArgumentError(
+        "max_in_flight_requests_per_connection, receive_ahead_bytes and dispatch take effect at a "
+        "start only");
+  }
+  // A privileged listener's budget was cut to the largest request of the start.
+  const bool has_privileged =
+      std::any_of(options.listeners.begin(), options.listeners.end(),
+                  [](const ListenerOptions& listener) { return listener.privileged; });
+  if (has_privileged && options.queued_max_request_bytes > 0 &&
+      connection.socket_request_max_bytes > before.socket_request_max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket_request_max_bytes=", connection.socket_request_max_bytes,
+                     " is out of range; with a privileged listener the most is ",
+                     before.socket_request_max_bytes, ", as at the start"));
+  }
+  return CheckConnection(options, connection);
+}
+
+absl::Status CheckOptions(const SocketServerOptions& options) {
+  if (options.listeners.empty()) return absl::InvalidArgumentError("no listeners");
+  for (const ListenerOptions& listener : options.listeners) {
+    GYRE_RETURN_IF_ERROR(CheckListener(listener),
+                         absl::StrCat("listener ", listener.endpoint.listener_name));
+  }
+  GYRE_RETURN_IF_ERROR(AtLeast("num_network_threads", options.num_network_threads, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("num_io_threads", options.num_io_threads, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("queued_max_requests", options.queued_max_requests, 1));
+  GYRE_RETURN_IF_ERROR(
+      AtLeast("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connections", options.max_connections, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connections_per_ip", options.max_connections_per_ip, 1));
+  return CheckConnection(options, options.processor.connection);
 }
 
 int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener) {

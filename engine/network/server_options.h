@@ -69,6 +69,9 @@ struct ListenerOptions {
 struct ConnectionOptions {
   int64_t socket_request_max_bytes = 100 * 1024 * 1024;
   int64_t connections_max_idle_ms = 600'000;  // < 0: never
+  // From a frame's first byte to its last, while no request is in flight; < 0: no
+  // limit. What happens then is the frame decoder's choice.
+  int64_t frame_timeout_ms = -1;
   int32_t max_in_flight_requests_per_connection = 1;
   int64_t receive_ahead_bytes = 64 * 1024;
   Dispatch dispatch = Dispatch::kPool;
@@ -109,6 +112,8 @@ struct SocketServerOptions {
   std::vector<ListenerOptions> listeners;
   ProcessorOptions processor;
 
+  // Before the names of this server's threads, where a process has several.
+  std::string thread_name_prefix;
   int32_t num_network_threads = 3;  // for each listener that does not say otherwise
   int32_t num_io_threads = 8;
   int32_t queued_max_requests = 500;
@@ -138,6 +143,10 @@ struct SocketServerOptions {
 
 // INVALID_ARGUMENT names the first option that is out of range, and the range.
 absl::Status CheckOptions(const SocketServerOptions& options);
+
+// Whether a server that was started with `options` may go on with `connection`.
+absl::Status CheckLiveOptions(const SocketServerOptions& options,
+                              const ConnectionOptions& connection);
 
 // How many processors the listener gets.
 int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener);

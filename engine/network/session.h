@@ -1,8 +1,9 @@
 // Who is on the other end of a connection, as far as it is known. One per
-// connection; handlers read it, and the handler that runs the connection's
-// only unordered request (ApiVersions, SASL) may write the client's software.
+// connection; handlers read where it came from and who it is. What the client says
+// of itself (software, id) comes with its requests and is the processor's.
 //
-// Threads: handoff; written only while no other request of the connection runs.
+// Threads: written by the processor before the first request; the client's software
+// and id the processor alone.
 // `gone`: raised by the processor, read by anyone who holds a request.
 #ifndef GYRE_ENGINE_NETWORK_SESSION_H_
 #define GYRE_ENGINE_NETWORK_SESSION_H_
@@ -11,7 +12,17 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/short_text.h"
+
 namespace gyre {
+
+// What a request calls its sender, in front of metrics and log lines; may be cut.
+using ClientId = ShortText<39>;
+
+struct ClientSoftware {
+  std::string name;
+  std::string version;
+};
 
 struct Session {
   enum class State : uint8_t { kReady };
@@ -23,8 +34,15 @@ struct Session {
   int32_t advertised_port = 0;
   std::string peer;  // "127.0.0.1:50312"
   std::string principal = "User:ANONYMOUS";
+  // The processor's own.
   std::string client_software_name = "unknown";
   std::string client_software_version = "unknown";
+  ClientId client_id;  // of the last request that was answered
+
+  void SetSoftware(const ClientSoftware& software) {
+    client_software_name = software.name;
+    client_software_version = software.version;
+  }
   // The connection is closed: what still waits to be answered waits for nobody.
   std::atomic<bool> gone{false};
 };

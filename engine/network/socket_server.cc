@@ -62,6 +62,7 @@ struct SocketServer::State {
       : options(std::move(server_options)),
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
         frame_decoder(options.processor.connection.socket_request_max_bytes),
+        connection_options(options.processor.connection),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
         descriptor_limit(RaiseDescriptorLimit()),
         quotas(std::min(options.max_connections, ConnectionsWithin(descriptor_limit)),
@@ -69,7 +70,7 @@ struct SocketServer::State {
         metrics(options.metrics),
         request_metrics(options.metrics, options.api_names),
         handlers(options.listeners, request_handler),
-        data_plane(NetworkPlaneOptions{.name = "",
+        data_plane(NetworkPlaneOptions{.name = options.thread_name_prefix,
                                        .num_io_threads = options.num_io_threads,
                                        .queued_max_requests = options.queued_max_requests,
                                        .request_budget_bytes = DataPlaneBudget(options)},
@@ -86,7 +87,8 @@ struct SocketServer::State {
 
   const SocketServerOptions options;
   const Clock& clock;
-  const Int32LengthPrefixed frame_decoder;
+  Int32LengthPrefixed frame_decoder;
+  ConnectionOptions connection_options;  // as they are now
 
   // In the order in which they must outlive each other.
   LargeRanges large_ranges;
@@ -144,8 +146,8 @@ absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_o
   }
   listeners.push_back(std::make_unique<ListenerRuntime>(
       index, listener_options, frame_decoder, *plane, handlers.Of(index),
-      ListenerRuntime::Shared{options, make_ring, clock, quotas, *slab, large_ranges, metrics,
-                              request_metrics, next_processor_index}));
+      ListenerRuntime::Shared{options, connection_options, make_ring, clock, quotas, *slab,
+                              large_ranges, metrics, request_metrics, next_processor_index}));
   GYRE_RETURN_IF_ERROR(listeners.back()->Open());
   bound_endpoints.push_back(listeners.back()->listener().bound);
   return absl::OkStatus();
@@ -281,5 +283,30 @@ bool SocketServer::Drain(int64_t deadline_ms) {
 void SocketServer::Stop() { state_->Stop(); }
 
 int64_t SocketServer::connection_count() const { return state_->quotas.total(); }
+
+const ConnectionOptions& SocketServer::connection_options() const {
+  return state_->connection_options;
+}
+
+absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options) {
+  State& state = *state_;
+  GYRE_RETURN_IF_ERROR(CheckLiveOptions(state.options, options));
+  state.connection_options = options;
+  state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
+  for (const auto& listener : state.listeners) listener->SetConnectionOptions(options);
+  return absl::OkStatus();
+}
+
+std::vector<ConnectionInfo> SocketServer::ListConnections(size_t max_count, int64_t timeout_ms) {
+  State& state = *state_;
+  if (!state.started || state.stopped) return {};
+  int processor_count = 0;
+  for (const auto& listener : state.listeners) {
+    processor_count += static_cast<int>(listener->workers().size());
+  }
+  const auto list = std::make_shared<ConnectionList>(max_count, processor_count);
+  for (const auto& listener : state.listeners) listener->AddTo(list);
+  return list->Await(timeout_ms);
+}
 
 }  // namespace gyre

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/memory/buffer_allocator.h"
+#include "engine/network/connection_info.h"
 #include "engine/network/endpoint.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/server_options.h"
@@ -57,6 +58,16 @@ class SocketServer {
   void Stop();
 
   int64_t connection_count() const;
+
+  // --- while it serves: from any one thread at a time ------------------------------
+  const ConnectionOptions& connection_options() const;
+  // Connections, those that are there too, go on with these from their processor's next
+  // turn. An error says what is good; nothing changed then. How many requests may be in
+  // flight, how far is received ahead and the dispatch stay as they were at the start.
+  absl::Status SetConnectionOptions(const ConnectionOptions& options);
+  // At most `max_count` of the connections; fewer when a processor did not answer within
+  // `timeout_ms`.
+  std::vector<ConnectionInfo> ListConnections(size_t max_count, int64_t timeout_ms);
 
  private:
   struct State;

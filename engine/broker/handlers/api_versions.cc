@@ -46,8 +46,8 @@ void HandleApiVersions(const BrokerServices& services, RequestContext context) {
       response.error_code = ErrorCode::kInvalidRequest;
       return context.Reply(response);
     }
-    context.session().client_software_name = std::string(request.client_software_name);
-    context.session().client_software_version = std::string(request.client_software_version);
+    context.request()->SetClientSoftware(
+        {std::string(request.client_software_name), std::string(request.client_software_version)});
   }
   for (const ServedApi& api : kServedApis) AddApi(api, response);
   for (const SupportedFeature& feature : kSupportedFeatures) {
