@@ -1,0 +1,59 @@
+// The admin listener: a SocketServer of its own, with one processor, one handler and its
+// own small memory, so that it answers while the data plane is full, recovering or
+// draining. It speaks HTTP (http_decoder.h) and serves the pages (admin_handler.h).
+//
+// Threads: as SocketServer; construction, Start and Stop on one thread.
+// Owns: its server.  Borrows: the source, clock and registry; they outlive it.
+#ifndef GYRE_ENGINE_ADMIN_ADMIN_SERVER_H_
+#define GYRE_ENGINE_ADMIN_ADMIN_SERVER_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "engine/admin/admin_handler.h"
+#include "engine/admin/admin_source.h"
+#include "engine/admin/http_decoder.h"
+#include "engine/network/socket_server.h"
+
+namespace gyre {
+
+struct AdminServerOptions {
+  Endpoint endpoint;  // its listener_name is for the log
+  AdminWrites writes = AdminWrites::kLoopback;
+  HttpLimits limits;
+  // From a request's first byte to its last: 408 beyond it.
+  int64_t request_timeout_ms = 10'000;
+  int64_t connections_max_idle_ms = 60'000;
+  int32_t max_connections = 64;
+  const Clock* clock = nullptr;       // null: the real one
+  MetricRegistry* metrics = nullptr;  // may be null
+  // As SocketServerOptions::ring_factory.
+  std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view)> ring_factory;
+};
+
+class AdminServer {
+ public:
+  AdminServer(AdminServerOptions options, AdminSource& source);
+
+  // One actionable line on failure, with nothing left running.
+  absl::Status Start();
+  // Open requests are cut; returns when nothing runs any more.
+  void Stop();
+
+  // As bound. After Start.
+  const Endpoint& endpoint() const { return server_.bound_endpoints()[0]; }
+
+ private:
+  static SocketServerOptions ServerOptions(const AdminServerOptions& options,
+                                           const FrameDecoder& decoder);
+
+  const AdminServerOptions options_;
+  const HttpDecoder decoder_;
+  AdminHandler handler_;
+  SocketServer server_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_ADMIN_ADMIN_SERVER_H_

@@ -1,0 +1,383 @@
+// The admin listener over real sockets, with pages of a fake program; and what the
+// pages rest on in the engine: options that change while a server runs, lists of
+// connections, frames that take too long.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/admin/admin_server.h"
+#include "engine/concurrent/mutex.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+
+namespace gyre {
+namespace {
+
+using testing::AwaitTrue;
+using testing::Client;
+using testing::Held;
+using testing::TestServer;
+
+class FakeSource final : public AdminSource {
+ public:
+  std::string Metrics() override { return "# TYPE a counter\na 1\n"; }
+  absl::Status Health() override { return health; }
+  absl::Status Ready() override { return absl::UnavailableError("recovering"); }
+  AdminVersion Version() override { return {.program = "fake", .version = "1"}; }
+  std::vector<AdminFlag> Flags() override {
+    return {{.name = "window_ms", .group = "G", .value = value, .default_value = "1", .live = true},
+            {.name = "name", .group = "G"}};
+  }
+  absl::Status SetFlag(absl::string_view name, absl::string_view text) override {
+    if (name != "window_ms") return absl::NotFoundError("no such flag");
+    if (text == "bad") return absl::InvalidArgumentError("it must be from 1 to 5");
+    value = std::string(text);
+    return absl::OkStatus();
+  }
+  std::vector<ConnectionInfo> Connections(size_t max_count, int64_t* open_count) override {
+    *open_count = 7;
+    ConnectionInfo info;
+    info.peer = "10.0.0.1:5";
+    info.client_id = "\xff\xfe\"<script>";
+    info.state = "idle";
+    return std::vector<ConnectionInfo>(std::min<size_t>(max_count, 1), info);
+  }
+
+  absl::Status health;
+  std::string value = "1";
+};
+
+struct Answer {
+  int status = 0;
+  std::string head;
+  std::string body;
+};
+
+class AdminTest : public ::testing::Test {
+ protected:
+  void StartServer(const std::function<void(AdminServerOptions&)>& change = {}) {
+    AdminServerOptions options;
+    options.endpoint = {"ADMIN", "127.0.0.1", 0};
+    if (change) change(options);
+    server_ = std::make_unique<AdminServer>(std::move(options), source_);
+    const absl::Status status = server_->Start();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  uint16_t port() const { return server_->endpoint().port; }
+
+  // The next answer on the connection; status 0 when there is none.
+  static Answer ReadAnswer(Client& client, bool head_only = false) {
+    Answer answer;
+    while (!absl::EndsWith(answer.head, "\r\n\r\n")) {
+      const std::string byte = client.Read(1);
+      if (byte.empty()) return Answer();
+      answer.head += byte;
+    }
+    EXPECT_TRUE(absl::StartsWith(answer.head, "HTTP/1.1 ")) << answer.head;
+    EXPECT_TRUE(absl::SimpleAtoi(answer.head.substr(9, 3), &answer.status));
+    size_t length = 0;
+    const size_t at = answer.head.find("Content-Length: ") + 16;
+    EXPECT_TRUE(absl::SimpleAtoi(answer.head.substr(at, answer.head.find('\r', at) - at), &length));
+    if (!head_only) answer.body = client.Read(length);
+    return answer;
+  }
+  Answer Ask(const std::string& bytes) {
+    Client client(port());
+    client.Send(bytes);
+    return ReadAnswer(client);
+  }
+  Answer Get(const std::string& path) { return Ask("GET " + path + " HTTP/1.1\r\n\r\n"); }
+
+  FakeSource source_;
+  std::unique_ptr<AdminServer> server_;
+};
+
+TEST_F(AdminTest, PagesAnswerGetAndHead) {
+  StartServer();
+  EXPECT_EQ(Get("/metrics").body, "# TYPE a counter\na 1\n");
+  EXPECT_TRUE(absl::StrContains(Get("/metrics").head, "text/plain; version=0.0.4"));
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_EQ(Get("/ready").status, 503);
+  EXPECT_EQ(Get("/ready").body, "recovering\n");
+  EXPECT_TRUE(absl::StrContains(Get("/version").body, "\"program\": \"fake\""));
+  EXPECT_EQ(Get("/flags").body, "# G\nwindow_ms=1  # live\nname=\n");
+  EXPECT_TRUE(absl::StrContains(Get("/flags?format=json").body, "\"live\": true"));
+  EXPECT_EQ(Get("/flags/nope").status, 404);
+  EXPECT_EQ(Get("/metrics/x").status, 404);
+  EXPECT_TRUE(absl::StrContains(Get("/").body, "/connections"));
+  source_.health = absl::UnavailableError("one partition is offline");
+  EXPECT_EQ(Get("/health").status, 503);
+
+  Client client(port());
+  client.Send("HEAD /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(absl::StrContains(ReadAnswer(client, true).head, "Content-Length: 21\r\n"));
+  EXPECT_EQ(ReadAnswer(client).body, "# TYPE a counter\na 1\n");
+}
+
+TEST_F(AdminTest, ConnectionsAreJsonWhateverClientsCallThemselves) {
+  StartServer();
+  const std::string body = Get("/connections").body;
+  EXPECT_TRUE(absl::StrContains(body, "\"open\": 7")) << body;
+  EXPECT_TRUE(absl::StrContains(body, "\\\"<script>")) << body;
+  EXPECT_FALSE(absl::StrContains(body, "\xff"));
+  EXPECT_TRUE(absl::StrContains(Get("/connections?limit=0").body, "\"connections\": []"));
+  EXPECT_EQ(Get("/connections?limit=x").status, 400);
+}
+
+TEST_F(AdminTest, LiveFlagsAreWritten) {
+  StartServer();
+  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 2\r\n\r\n3\n").status, 200);
+  EXPECT_EQ(source_.value, "3");
+  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Length: 11\r\n\r\nwindow_ms=4").status, 200);
+  EXPECT_EQ(source_.value, "4");
+  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Type: application/json\r\n"
+                "Transfer-Encoding: chunked\r\n\r\n10\r\n{\"window_ms\": 5}\r\n0\r\n\r\n")
+                .status,
+            200);
+  EXPECT_EQ(source_.value, "5");
+}
+
+TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
+  StartServer();
+  const auto post = [&](const std::string& headers, const std::string& body) {
+    return Ask(absl::StrCat("POST /flags HTTP/1.1\r\n", headers, "Content-Length: ", body.size(),
+                            "\r\n\r\n", body));
+  };
+  const std::string json = "Content-Type: application/json\r\n";
+  EXPECT_EQ(post("", "window_ms=bad").status, 400);
+  EXPECT_TRUE(absl::StrContains(post("", "window_ms=bad").body, "from 1 to 5"));
+  EXPECT_EQ(post("", "nope=1").status, 404);
+  EXPECT_EQ(post("", "").status, 400);
+  EXPECT_EQ(post("", "window_ms=1&window_ms=2").status, 400);
+  EXPECT_EQ(post(json, "{").status, 400);
+  EXPECT_EQ(post(json, "[1]").status, 400);
+  EXPECT_EQ(post(json, "{\"window_ms\": [9]}").status, 400);
+  EXPECT_EQ(post(json, "{\"a\": 1, \"b\": 2}").status, 400);
+  EXPECT_EQ(post("Origin: http://evil.example\r\n", "window_ms=2").status, 403);
+  EXPECT_EQ(Ask("DELETE /flags HTTP/1.1\r\n\r\n").status, 405);
+  EXPECT_TRUE(absl::StrContains(Ask("PUT /flags HTTP/1.1\r\nContent-Length: 0\r\n\r\n").head,
+                                "Allow: GET, HEAD, POST\r\n"));
+  EXPECT_EQ(Ask("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 405);
+  EXPECT_EQ(source_.value, "1");
+}
+
+TEST_F(AdminTest, WritesAreForLoopbackUnlessAllowed) {
+  const HttpLimits limits;
+  const HttpRequest request =
+      ParseHttpRequest("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n2", limits);
+  const auto ask = [&](AdminWrites writes, const char* peer) {
+    return AdminHandler(source_, limits, writes, Clock::Real(), nullptr).Answer(request, peer);
+  };
+  EXPECT_EQ(ask(AdminWrites::kLoopback, "10.1.2.3:127").status, 403);
+  EXPECT_EQ(ask(AdminWrites::kLoopback, "[2001:db8::1]:1").status, 403);
+  EXPECT_EQ(ask(AdminWrites::kNone, "127.0.0.1:9").status, 403);
+  EXPECT_EQ(source_.value, "1");
+  EXPECT_EQ(ask(AdminWrites::kLoopback, "127.0.0.1:9").status, 200);
+  EXPECT_EQ(ask(AdminWrites::kLoopback, "[::1]:9").status, 200);
+  EXPECT_EQ(ask(AdminWrites::kAny, "10.1.2.3:1").status, 200);
+}
+
+TEST_F(AdminTest, RequestsOfOneConnectionAreAnsweredInOrder) {
+  StartServer();
+  Client client(port());
+  std::string bytes;
+  for (int i = 0; i < 50; ++i) {
+    bytes += i % 2 == 0 ? "GET /health HTTP/1.1\r\n\r\n" : "GET /nope HTTP/1.1\r\n\r\n";
+  }
+  client.SendInBackground(bytes);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(ReadAnswer(client).status, i % 2 == 0 ? 200 : 404) << i;
+}
+
+TEST_F(AdminTest, ARequestMayComeByteByByte) {
+  StartServer();
+  Client client(port());
+  for (const char c : std::string("GET /health HTTP/1.1\r\nHost: a\r\n\r\n")) {
+    client.Send(absl::string_view(&c, 1));
+  }
+  EXPECT_EQ(ReadAnswer(client).status, 200);
+}
+
+TEST_F(AdminTest, TheConnectionEndsWhenTheVersionSaysSo) {
+  StartServer();
+  Client old(port());
+  old.Send("GET /health HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(ReadAnswer(old).status, 200);
+  EXPECT_TRUE(old.AtEnd());
+  Client last(port());
+  last.Send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(ReadAnswer(last).status, 200);
+  EXPECT_EQ(ReadAnswer(last).status, 0);
+}
+
+TEST_F(AdminTest, GarbageAndExcessAreAnsweredAndClosed) {
+  StartServer();
+  const std::string many(100'000, 'a');
+  const std::pair<std::string, int> cases[] = {
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\xff", 8), 400},
+      {std::string("\0\0\0\x1c\0\x12\0\3", 8), 400},
+      {"GET /" + many, 414},
+      {"GET / HTTP/1.1\r\nA: " + many, 431},
+      {"POST /flags HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413},
+      {"POST /flags HTTP/1.1\r\n\r\n", 411},
+      {"GET / HTTP/2.0\r\n\r\n", 505},
+  };
+  for (const auto& [bytes, status] : cases) {
+    Client client(port());
+    client.SendInBackground(bytes);
+    EXPECT_EQ(ReadAnswer(client).status, status) << bytes.substr(0, 40);
+  }
+  EXPECT_EQ(Get("/health").status, 200);
+}
+
+TEST_F(AdminTest, ABodyThatIsTooLongIsReadAndTheConnectionGoesOn) {
+  StartServer();
+  Client client(port());
+  client.SendInBackground(absl::StrCat("POST /flags HTTP/1.1\r\nContent-Length: 500000\r\n\r\n",
+                                       std::string(500'000, 'x'), "GET /health HTTP/1.1\r\n\r\n"));
+  EXPECT_EQ(ReadAnswer(client).status, 413);
+  EXPECT_EQ(ReadAnswer(client).status, 200);
+}
+
+TEST_F(AdminTest, ASlowRequestGets408WhileOthersAreServed) {
+  StartServer([](AdminServerOptions& options) { options.request_timeout_ms = 150; });
+  Client slow(port());
+  slow.Send("GET /health HTTP/1.1\r\nHost:");
+  // Never silent, never whole.
+  std::thread drip([&] {
+    for (int i = 0; i < 20'000 && !slow.Readable(1); ++i) slow.Send("a");
+  });
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_EQ(ReadAnswer(slow).status, 408);
+  drip.join();
+}
+
+TEST_F(AdminTest, AnIdleConnectionIsClosed) {
+  StartServer([](AdminServerOptions& options) { options.connections_max_idle_ms = 100; });
+  Client client(port());
+  client.Send("GET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(ReadAnswer(client).status, 200);
+  EXPECT_TRUE(client.AtEnd());
+}
+
+// --- what it rests on in the engine ---------------------------------------------------
+
+TEST(LiveOptions, AShorterIdleTimeClosesConnectionsThatAreThere) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.processor.connection.connections_max_idle_ms = -1;
+  });
+  Client client(server.port());
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  ConnectionOptions options = server.server().connection_options();
+  options.connections_max_idle_ms = 50;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server.AwaitMetric("network_connections_expired_total", 1));
+}
+
+TEST(LiveOptions, ALowerRequestLimitHoldsFromTheNextFrame) {
+  TestServer server("", testing::Echo);
+  Client client(server.port());
+  const std::string payload(1000, 'x');
+  client.SendFrame(payload);
+  EXPECT_EQ(client.ReadFrame(), payload);
+  ConnectionOptions options = server.server().connection_options();
+  options.socket_request_max_bytes = 999;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  client.SendFrame(payload);
+  EXPECT_TRUE(client.AtEnd());
+}
+
+TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.queued_max_request_bytes = 2'000'000;
+    options.processor.connection.socket_request_max_bytes = 1'000'000;
+  });
+  const ConnectionOptions before = server.server().connection_options();
+  ConnectionOptions options = before;
+  options.max_in_flight_requests_per_connection = 5;
+  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
+  options = before;
+  options.socket_request_max_bytes = 3'000'000;
+  const absl::Status status = server.server().SetConnectionOptions(options);
+  EXPECT_TRUE(absl::StrContains(status.message(), "2000000")) << status;
+  EXPECT_EQ(server.server().connection_options().socket_request_max_bytes, 1'000'000);
+}
+
+TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
+  Held held;
+  TestServer server("", [&](Request* request) {
+    request->client_id.Set("reader-7");
+    request->SetClientSoftware({"softly", "1.2"});
+    if (request->frame() == "hold") return held.Add(request);
+    testing::Echo(request);
+  });
+  Client idle(server.port());
+  idle.SendFrame("abc");
+  EXPECT_EQ(idle.ReadFrame(), "abc");
+  Client waits(server.port());
+  waits.SendFrame("hold");
+  ASSERT_TRUE(held.Await(1));
+  Client half(server.port());
+  half.Send("\0\0");
+  ASSERT_TRUE(server.AwaitConnections(3));
+
+  const auto find = [&](const Client& client) {
+    const std::string peer = absl::StrCat("127.0.0.1:", client.local_port());
+    for (const ConnectionInfo& info : server.server().ListConnections(100, 20'000)) {
+      if (info.peer == peer) return info;
+    }
+    return ConnectionInfo();
+  };
+  ASSERT_TRUE(AwaitTrue([&] { return find(idle).state == std::string("idle"); }));
+  const ConnectionInfo info = find(idle);
+  EXPECT_EQ(info.client_id, "reader-7");
+  EXPECT_EQ(info.client_software_name, "softly");
+  EXPECT_EQ(info.client_software_version, "1.2");
+  EXPECT_EQ(info.requests, 1);
+  EXPECT_EQ(info.received_bytes, 7);
+  EXPECT_EQ(info.sent_bytes, 7);
+  EXPECT_EQ(find(waits).state, std::string("in flight"));
+  EXPECT_EQ(find(waits).in_flight, 1);
+  EXPECT_EQ(server.server().ListConnections(2, 20'000).size(), 2u);
+  for (Request* request : held.TakeAll()) testing::Echo(request);
+  EXPECT_EQ(waits.ReadFrame(), "hold");
+  server.server().Stop();
+  EXPECT_TRUE(server.server().ListConnections(100, 20'000).empty());
+}
+
+TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.sockets.listen_backlog_size = 1024;
+  });
+  std::vector<Client> clients;
+  for (int i = 0; i < 300; ++i) clients.emplace_back(server.port());
+  ASSERT_TRUE(server.AwaitConnections(300));
+  std::thread lister([&] {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(server.server().ListConnections(1000, 20'000).size(), 300u);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    clients[static_cast<size_t>(i)].SendFrame("x");
+    EXPECT_EQ(clients[static_cast<size_t>(i)].ReadFrame(), "x");
+  }
+  lister.join();
+}
+
+TEST(FrameTimeout, ClosesAConnectionWhoseFrameNeverEnds) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.processor.connection.frame_timeout_ms = 100;
+  });
+  Client client(server.port());
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  client.Send(std::string("\0\0\0\5ab", 6));
+  EXPECT_TRUE(client.AtEnd());
+}
+
+}  // namespace
+}  // namespace gyre
