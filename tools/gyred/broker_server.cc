@@ -1,6 +1,7 @@
 #include "tools/gyred/broker_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,12 +92,14 @@ struct BrokerServer::State {
   PeriodicWork upkeep;
   std::unique_ptr<ThreadRunner> timer_thread;
   std::unique_ptr<ThreadRunner> log_io_thread;
+  std::atomic<int64_t> drain_timeout_ms{0};
   bool stopped = false;
 };
 
 BrokerServer::BrokerServer(BrokerServerOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
   State& state = *state_;
+  state.drain_timeout_ms = state.options.drain_timeout_ms;
   state.metrics = state.options.metrics != nullptr ? state.options.metrics : &state.own_metrics;
 }
 
@@ -104,6 +107,23 @@ BrokerServer::~BrokerServer() { Abandon(); }
 
 MetricRegistry& BrokerServer::metrics() { return *state_->metrics; }
 Broker& BrokerServer::broker() { return *state_->broker; }
+SocketServer& BrokerServer::network() { return *state_->server; }
+
+void BrokerServer::SetDrainTimeout(int64_t drain_timeout_ms) {
+  state_->drain_timeout_ms.store(drain_timeout_ms, std::memory_order_relaxed);
+}
+
+absl::Status BrokerServer::Health() {
+  int64_t offline_count = 0;
+  std::string first;
+  for (const LogRef& log : state_->broker->logs().All()) {
+    if (!log->is_offline()) continue;
+    if (offline_count++ == 0) first = log->offline_reason().ToString();
+  }
+  if (offline_count == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(offline_count, " partitions are offline; the first: ", first));
+}
 const std::vector<Endpoint>& BrokerServer::bound_endpoints() const {
   return state_->server->bound_endpoints();
 }
@@ -226,7 +246,7 @@ absl::Status BrokerServer::Start() {
 void BrokerServer::Drain() {
   State& state = *state_;
   state.server->BeginDrain();
-  int64_t left_ms = state.options.drain_timeout_ms;
+  int64_t left_ms = state.drain_timeout_ms.load(std::memory_order_relaxed);
   bool drained = false;
   while (!drained && left_ms > 0) {
     // A fetch that waits for data is answered with what there is; one may still

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/admin/admin_handler.h"
 #include "engine/base/uuid.h"
 #include "engine/broker/broker_config.h"
 #include "engine/fs/file_system.h"
@@ -28,6 +29,14 @@
 namespace gyre {
 
 class Broker;
+class SocketServer;
+
+// What main opens beside the broker server (gyred_admin.h).
+struct AdminListenerOptions {
+  bool enabled = false;
+  Endpoint endpoint;
+  AdminWrites writes = AdminWrites::kLoopback;
+};
 
 struct BrokerServerOptions {
   // ring_factory, clock, metrics and api_names are filled in by the server.
@@ -44,6 +53,7 @@ struct BrokerServerOptions {
   int64_t drain_timeout_ms = 30'000;
   uint64_t seed = 0;
 
+  AdminListenerOptions admin;
   uring::FeatureSet uring_hidden;
   bool require_registered_buffers = false;
 
@@ -75,6 +85,13 @@ class BrokerServer {
 
   MetricRegistry& metrics();
   Broker& broker();
+
+  // --- while it serves: from one thread at a time --------------------------------
+  SocketServer& network();
+  // For the next drain.
+  void SetDrainTimeout(int64_t drain_timeout_ms);
+  // What is broken, in one line: a partition whose log is offline.
+  absl::Status Health();
 
  private:
   struct State;

@@ -7,9 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/metrics/metric_registry.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
+#include "tools/gyred/gyred_admin.h"
 #include "tools/gyred/gyred_flags.h"
 
 namespace {
@@ -55,30 +57,43 @@ void UnblockStopSignals() {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-void ServeUntilSignal(gyre::BrokerServer& server, const sigset_t& signals) {
+void ServeUntilSignal(const gyre::MetricRegistry& metrics, const sigset_t& signals) {
   int signal = 0;
   while (sigwait(&signals, &signal) == 0) {
     if (signal != SIGUSR1) {
       LOG(INFO) << "signal " << signal << ": draining";
       return;
     }
-    std::fputs(server.metrics().Exposition().c_str(), stderr);
+    std::fputs(metrics.Exposition().c_str(), stderr);
     std::fflush(stderr);
   }
 }
 
-int Run(gyre::BrokerServerOptions options) {
+int Run(gyre::FlagRegistry& flags, gyre::BrokerServerOptions options) {
   const sigset_t signals = BlockSignals();
+  gyre::MetricRegistry metrics;
   options.seed = Entropy();
+  options.metrics = &metrics;
+  gyre::GyredAdmin admin(flags, metrics, kVersion);
+  if (absl::Status status = admin.Start(options.admin, options.uring_hidden); !status.ok()) {
+    return Refuse(status);
+  }
+  if (admin.listening()) {
+    std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
+    std::fflush(stdout);
+  }
   gyre::BrokerServer server(std::move(options));
   if (absl::Status status = server.Start(); !status.ok()) return Refuse(status);
+  admin.OnServing(server);
   for (const gyre::Endpoint& endpoint : server.bound_endpoints()) {
     std::printf("gyred: listening on %s\n", endpoint.ToString().c_str());
   }
   std::fflush(stdout);
-  ServeUntilSignal(server, signals);
+  ServeUntilSignal(metrics, signals);
   UnblockStopSignals();
+  admin.OnDraining();
   if (absl::Status status = server.Stop(); !status.ok()) return Refuse(status);
+  admin.Stop();
   LOG(INFO) << "stopped";
   return 0;
 }
@@ -88,7 +103,7 @@ int Run(gyre::BrokerServerOptions options) {
 int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
-  const gyre::FlagRegistry flags(gyre::AllFlagGroups());
+  gyre::FlagRegistry flags(gyre::AllFlagGroups());
   if (gyre::HelpWanted()) {
     std::fputs(gyre::HelpText(flags).c_str(), stdout);
     return 0;
@@ -108,5 +123,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   google::InitGoogleLogging(argv[0]);
-  return Run(*std::move(options));
+  return Run(flags, *std::move(options));
 }

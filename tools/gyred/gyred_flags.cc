@@ -17,8 +17,8 @@ bool IsSet(const char* flag) {
 
 std::vector<FlagGroup> AllFlagGroups() {
   return {
-      ListenerFlags(), StorageFlags(), TopicFlags(),    ThreadFlags(),  ConnectionFlags(),
-      QuotaFlags(),    MemoryFlags(),  TransferFlags(), ProgramFlags(),
+      ListenerFlags(), StorageFlags(), TopicFlags(),    ThreadFlags(), ConnectionFlags(),
+      QuotaFlags(),    MemoryFlags(),  TransferFlags(), AdminFlags(),  ProgramFlags(),
   };
 }
 

@@ -1,6 +1,7 @@
 #include "gflags/gflags.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
+#include "tools/gyred/flags/live_connection.h"
 
 DEFINE_int64(connections_max_idle_ms, 600000,
              "Closed after this long without a request; -1: never.");
@@ -29,13 +30,26 @@ absl::Status Apply(BrokerServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status SetIdle(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.connections_max_idle_ms = FLAGS_connections_max_idle_ms;
+  });
+}
+
+absl::Status SetDrain(BrokerServer& server) {
+  server.SetDrainTimeout(FLAGS_drain_timeout_ms);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 FlagGroup ConnectionFlags() {
   return {"Connections",
           {
-              FlagSpec("connections_max_idle_ms").Between(-1, FlagSpec::kInt64Max / 4'000'000),
-              FlagSpec("drain_timeout_ms").Between(0, 3'600'000),
+              FlagSpec("connections_max_idle_ms")
+                  .Between(-1, FlagSpec::kInt64Max / 4'000'000)
+                  .Live(&SetIdle),
+              FlagSpec("drain_timeout_ms").Between(0, 3'600'000).Live(&SetDrain),
               FlagSpec("socket_listen_backlog_size").Between(1, 65'535),
               FlagSpec("socket_send_buffer_bytes").AtLeast(-1),
               FlagSpec("socket_receive_buffer_bytes").AtLeast(-1),

@@ -14,6 +14,7 @@ FlagGroup ConnectionFlags();  // connection_flags.cc
 FlagGroup QuotaFlags();       // quota_flags.cc
 FlagGroup MemoryFlags();      // memory_flags.cc
 FlagGroup TransferFlags();    // transfer_flags.cc
+FlagGroup AdminFlags();       // admin_flags.cc
 FlagGroup ProgramFlags();     // program_flags.cc
 
 }  // namespace gyre

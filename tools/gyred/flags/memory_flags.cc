@@ -2,6 +2,7 @@
 #include "gflags/gflags.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
+#include "tools/gyred/flags/live_connection.h"
 
 DEFINE_int64(queued_max_request_bytes, -1,
              "Bytes of requests read and not yet answered; -1: no limit.");
@@ -27,15 +28,22 @@ absl::Status Apply(BrokerServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status SetMaxRequest(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
+  });
+}
+
 }  // namespace
 
 FlagGroup MemoryFlags() {
-  return {"Memory",
-          {
-              FlagSpec("queued_max_request_bytes").AtLeast(-1),
-              FlagSpec("socket_request_max_bytes").Between(1, kMaxRequestBytes),
-          },
-          &Apply};
+  return {
+      "Memory",
+      {
+          FlagSpec("queued_max_request_bytes").AtLeast(-1),
+          FlagSpec("socket_request_max_bytes").Between(1, kMaxRequestBytes).Live(&SetMaxRequest),
+      },
+      &Apply};
 }
 
 }  // namespace gyre

@@ -4,6 +4,7 @@
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
+#include "tools/gyred/flags/live_connection.h"
 
 DEFINE_string(uring_disable, "",
               "Features to do without, comma-separated, or all: then only what kernel 5.19 has is "
@@ -28,6 +29,13 @@ absl::Status Apply(BrokerServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status SetTransfer(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    CHECK(ParseFileTransfer(FLAGS_file_transfer, &options.file_transfer));
+    options.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
+  });
+}
+
 }  // namespace
 
 FlagGroup TransferFlags() {
@@ -35,8 +43,10 @@ FlagGroup TransferFlags() {
           {
               FlagSpec("uring_disable"),
               FlagSpec("require_registered_buffers"),
-              FlagSpec("file_transfer").OneOf({"auto", "sendfile", "splice", "copy"}),
-              FlagSpec("file_copy_max_bytes").Between(0, 1 << 20),
+              FlagSpec("file_transfer")
+                  .OneOf({"auto", "sendfile", "splice", "copy"})
+                  .Live(&SetTransfer),
+              FlagSpec("file_copy_max_bytes").Between(0, 1 << 20).Live(&SetTransfer),
           },
           &Apply};
 }

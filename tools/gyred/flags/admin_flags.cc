@@ -1,0 +1,50 @@
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/network/endpoint.h"
+#include "gflags/gflags.h"
+#include "glog/logging.h"
+#include "tools/gyred/broker_server.h"
+#include "tools/gyred/flags/flag_groups.h"
+
+DEFINE_string(admin_listener, "",
+              "HOST:PORT for HTTP: /metrics, /health, /ready, /flags, /connections, /version. It "
+              "answers while the broker recovers, is full or drains. Empty: none.");
+DEFINE_string(admin_writes, "loopback",
+              "Who may set live flags over HTTP: loopback (this host only), any or none.");
+
+namespace gyre {
+
+namespace {
+
+absl::Status Apply(BrokerServerOptions& options) {
+  CHECK(ParseAdminWrites(FLAGS_admin_writes, &options.admin.writes));  // one of the choices
+  if (FLAGS_admin_listener.empty()) return absl::OkStatus();
+  GYRE_ASSIGN_OR_RETURN(options.admin.endpoint,
+                        ParseEndpoint(absl::StrCat("ADMIN://", FLAGS_admin_listener)),
+                        absl::StrCat("--admin_listener=", FLAGS_admin_listener));
+  options.admin.enabled = true;
+  return absl::OkStatus();
+}
+
+absl::Status NothingToCarry(BrokerServer&) { return absl::OkStatus(); }
+
+}  // namespace
+
+FlagGroup AdminFlags() {
+  return {"Administration and the log",
+          {
+              FlagSpec("admin_listener"),
+              FlagSpec("admin_writes").OneOf({"loopback", "any", "none"}),
+              FlagSpec("minloglevel")
+                  .Help("Log lines below this are left out: 0 info, 1 warning, 2 error.")
+                  .Between(0, 2)
+                  .Live(&NothingToCarry),
+              FlagSpec("v")
+                  .Help("More and more detail in the log.")
+                  .Between(0, 9)
+                  .Live(&NothingToCarry),
+          },
+          &Apply};
+}
+
+}  // namespace gyre

@@ -1,0 +1,113 @@
+#include "tools/gyred/gyred_admin.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/clock.h"
+#include "engine/base/status_macros.h"
+#include "engine/uring/uring_ring.h"
+
+namespace gyre {
+
+namespace {
+
+constexpr int64_t kListTimeoutMs = 2'000;
+
+}  // namespace
+
+GyredAdmin::GyredAdmin(FlagRegistry& flags, MetricRegistry& metrics, std::string version)
+    : flags_(flags), metrics_(metrics) {
+  version_.program = "gyred";
+  version_.version = std::move(version);
+  version_.start_time_unix_ms = Clock::Real().WallTimeMs();
+}
+
+absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::FeatureSet hidden) {
+  if (!options.enabled) return absl::OkStatus();
+  GYRE_ASSIGN_OR_RETURN(const uring::Features features, uring::ProbeFeatures(hidden));
+  version_.kernel = features.kernel_release;
+  version_.io_uring = features.Describe();
+  AdminServerOptions server;
+  server.endpoint = options.endpoint;
+  server.writes = options.writes;
+  server.metrics = &metrics_;
+  server.ring_factory = [features](absl::string_view) {
+    return uring::CreateUringRing(features, uring::RingOptions());
+  };
+  server_ = std::make_unique<AdminServer>(std::move(server), *this);
+  absl::Status status = server_->Start();
+  if (!status.ok()) server_.reset();
+  return status;
+}
+
+std::string GyredAdmin::Address() const {
+  return std::string(absl::StripPrefix(server_->endpoint().ToString(), "ADMIN://"));
+}
+
+void GyredAdmin::OnServing(BrokerServer& server) {
+  MutexLock lock(mutex_);
+  serving_ = &server;
+  phase_ = "serving";
+}
+
+void GyredAdmin::OnDraining() {
+  MutexLock lock(mutex_);
+  serving_ = nullptr;
+  phase_ = "draining";
+}
+
+void GyredAdmin::Stop() {
+  if (server_ != nullptr) server_->Stop();
+}
+
+std::string GyredAdmin::Metrics() { return metrics_.Exposition(); }
+
+absl::Status GyredAdmin::Health() {
+  MutexLock lock(mutex_);
+  return serving_ == nullptr ? absl::OkStatus() : serving_->Health();
+}
+
+absl::Status GyredAdmin::Ready() {
+  MutexLock lock(mutex_);
+  return serving_ != nullptr ? absl::OkStatus() : absl::UnavailableError(phase_);
+}
+
+AdminVersion GyredAdmin::Version() { return version_; }
+
+std::vector<AdminFlag> GyredAdmin::Flags() {
+  std::vector<AdminFlag> flags;
+  for (FlagRegistry::Entry& entry : flags_.List()) {
+    flags.push_back(AdminFlag{.name = std::move(entry.name),
+                              .group = std::move(entry.group),
+                              .type = std::move(entry.type),
+                              .value = std::move(entry.value),
+                              .default_value = std::move(entry.default_value),
+                              .help = std::move(entry.help),
+                              .unit = std::move(entry.unit),
+                              .good_values = std::move(entry.good_values),
+                              .live = entry.live});
+  }
+  return flags;
+}
+
+absl::Status GyredAdmin::SetFlag(absl::string_view name, absl::string_view value) {
+  MutexLock lock(mutex_);
+  if (serving_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("flags are set while clients are served, not while ", phase_));
+  }
+  return flags_.Set(name, value, *serving_);
+}
+
+std::vector<ConnectionInfo> GyredAdmin::Connections(size_t max_count, int64_t* open_count) {
+  MutexLock lock(mutex_);
+  if (serving_ == nullptr) {
+    *open_count = 0;
+    return {};
+  }
+  *open_count = serving_->network().connection_count();
+  return serving_->network().ListConnections(max_count, kListTimeoutMs);
+}
+
+}  // namespace gyre
