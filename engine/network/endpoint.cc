@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 
+#include <cstring>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -137,6 +139,19 @@ bool SocketAddress::is_loopback() const {
     return IN6_IS_ADDR_LOOPBACK(&address);
   }
   return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24) == 127;
+}
+
+AddressKey KeyOf(const SocketAddress& address) {
+  AddressKey key = {};
+  if (address.storage.ss_family == AF_INET6) {
+    std::memcpy(key.data(), &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr,
+                16);
+  } else if (address.storage.ss_family == AF_INET) {
+    key[10] = key[11] = 0xff;
+    std::memcpy(key.data() + 12, &reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr,
+                4);
+  }
+  return key;
 }
 
 absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint) {

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,11 @@ struct SocketAddress {
   std::string ToString() const;
   bool is_loopback() const;
 };
+
+// An address without its port, for counting by peer. An IPv4 address is kept as
+// its IPv6 mapping, so both families share a count.
+using AddressKey = std::array<uint8_t, 16>;
+AddressKey KeyOf(const SocketAddress& address);
 
 // The address to bind; `host` "" is 0.0.0.0.
 absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint);

@@ -44,11 +44,14 @@ absl::Status SetInt(int fd, int level, int option, int value, const Endpoint& en
 }  // namespace
 
 absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
-                                              const SocketOptions& options) {
+                                              const SocketOptions& options, bool reuse_port) {
   GYRE_ASSIGN_OR_RETURN(SocketAddress address, ToSocketAddress(endpoint));
   UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Failed(endpoint, "socket", errno);
   GYRE_RETURN_IF_ERROR(SetInt(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, endpoint, "SO_REUSEADDR"));
+  if (reuse_port) {
+    GYRE_RETURN_IF_ERROR(SetInt(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1, endpoint, "SO_REUSEPORT"));
+  }
   GYRE_RETURN_IF_ERROR(SetInt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, 1, endpoint, "SO_KEEPALIVE"));
   GYRE_RETURN_IF_ERROR(SetInt(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1, endpoint, "TCP_NODELAY"));
   if (address.storage.ss_family == AF_INET6) {

@@ -18,8 +18,10 @@ struct ListenSocket {
 
 // Errors say which endpoint, what failed and what to do: ALREADY_EXISTS for an
 // address in use, PERMISSION_DENIED for a privileged port, else INVALID_ARGUMENT.
+// `reuse_port`: several sockets may listen there (SO_REUSEPORT), and the kernel
+// spreads connections over them.
 absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
-                                              const SocketOptions& options);
+                                              const SocketOptions& options, bool reuse_port);
 
 // Raises the soft limit of open descriptors to the hard one. The limit that now
 // holds.

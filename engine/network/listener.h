@@ -40,6 +40,9 @@ class ConnectionTarget {
   virtual void EnqueueConnection(std::unique_ptr<NewConnection> connection) = 0;
   // Connections that are open, and those on their way here. Any thread.
   virtual int64_t open_connections() const = 0;
+  // The server has more connections than it may have: closes one, and goes on
+  // while its claim to close another is granted. Any thread.
+  virtual void EnqueueShed() = 0;
 
  protected:
   ~ConnectionTarget() = default;

@@ -35,14 +35,29 @@ absl::Status ListenerRuntime::Open() {
 
 absl::Status ListenerRuntime::Bind() {
   GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
-                        OpenListenSocket(options_.endpoint, shared_.options.sockets));
+                        OpenListenSocket(options_.endpoint, shared_.options.sockets, reuse_port()));
   listener_.bound = socket.bound;
   listener_.advertised_host = options_.advertised_host.empty() ? DefaultAdvertisedHost(socket.bound)
                                                                : options_.advertised_host;
   listener_.advertised_port =
       options_.advertised_port != 0 ? options_.advertised_port : socket.bound.port;
-  listen_fd_ = std::move(socket.fd);
+  listen_fds_.push_back(std::move(socket.fd));
+  WarnIfOpen();
+  // The others listen on the port that the first one got.
+  while (reuse_port() && listen_fds_.size() < static_cast<size_t>(num_network_threads_)) {
+    GYRE_ASSIGN_OR_RETURN(
+        ListenSocket another,
+        OpenListenSocket(listener_.bound, shared_.options.sockets, /*reuse_port=*/true));
+    listen_fds_.push_back(std::move(another.fd));
+  }
   return absl::OkStatus();
+}
+
+void ListenerRuntime::WarnIfOpen() const {
+  const absl::StatusOr<SocketAddress> address = ToSocketAddress(listener_.bound);
+  if (!address.ok() || address->is_loopback()) return;
+  LOG(WARNING) << "listener " << listener_.bound.ToString()
+               << " can be reached from other machines and authenticates nobody";
 }
 
 absl::StatusOr<ListenerRuntime::Worker> ListenerRuntime::MakeWorker() {
@@ -66,10 +81,11 @@ absl::StatusOr<ListenerRuntime::Worker> ListenerRuntime::MakeWorker() {
 }
 
 absl::Status ListenerRuntime::MakeAcceptor() {
+  if (reuse_port()) return absl::OkStatus();
   const std::string name =
       absl::StrCat(shared_.options.thread_name_prefix, "acceptor-", listener_.bound.listener_name);
   GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, shared_.make_ring(name), name);
-  acceptor_ = std::make_unique<Acceptor>(listener_, std::move(listen_fd_), std::move(ring),
+  acceptor_ = std::make_unique<Acceptor>(listener_, std::move(listen_fds_[0]), std::move(ring),
                                          shared_.quotas, processor_set_, shared_.metrics);
   acceptor_thread_ = std::make_unique<ThreadRunner>(name, *acceptor_, *acceptor_, shared_.clock);
   return absl::OkStatus();
@@ -86,6 +102,16 @@ absl::Status ListenerRuntime::StartProcessors(absl::Status* registered) {
 }
 
 absl::Status ListenerRuntime::StartAccepting() {
+  if (reuse_port()) {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      auto socket = std::make_unique<ListenSocketHandover>();
+      socket->listen_fd = std::move(listen_fds_[i]);
+      socket->listener = &listener_;
+      socket->quotas = &shared_.quotas;
+      workers_[i].processor->EnqueueListenSocket(std::move(socket));
+    }
+    return absl::OkStatus();
+  }
   acceptor_thread_->Start();
   GYRE_RETURN_IF_ERROR(acceptor_->AwaitStart(), acceptor_thread_->name());
   return absl::OkStatus();
@@ -93,6 +119,7 @@ absl::Status ListenerRuntime::StartAccepting() {
 
 void ListenerRuntime::StopAccepting() {
   if (acceptor_ != nullptr) acceptor_->StopAccepting();
+  for (const Worker& worker : workers_) worker.processor->StopAccepting();
 }
 
 void ListenerRuntime::BeginDrain() {
@@ -104,8 +131,12 @@ void ListenerRuntime::CloseAll() {
 }
 
 bool ListenerRuntime::accepting() const {
-  // One that never ran has nothing to stop.
-  return acceptor_thread_ != nullptr && acceptor_thread_->running() && !acceptor_->stopped();
+  // An acceptor that never ran has nothing to stop.
+  if (acceptor_thread_ != nullptr && acceptor_thread_->running() && !acceptor_->stopped()) {
+    return true;
+  }
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.processor->accepting(); });
 }
 
 bool ListenerRuntime::processors_running() const {

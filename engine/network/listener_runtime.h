@@ -1,5 +1,6 @@
-// One listener at work: its listening socket and acceptor, its own processors
-// with their rings and threads, and the plane their requests go to.
+// One listener at work: its listening socket and acceptor (or, with reuseport, a
+// listening socket for each processor), its own processors with their rings and
+// threads, and the plane their requests go to.
 //
 // Threads: one controlling thread; AddProcessor too may run while connections
 // come in. The getters any after Start.
@@ -77,7 +78,7 @@ class ListenerRuntime {
   void StopAccepting();
   void BeginDrain();
   void CloseAll();
-  // False once the acceptor has let go of the listening socket, or never had it.
+  // False once the listening sockets are closed, or were never accepted from.
   bool accepting() const;
   bool processors_running() const;
   int64_t open_connections() const;
@@ -97,7 +98,9 @@ class ListenerRuntime {
   absl::StatusOr<Worker> MakeWorker();
 
  private:
+  bool reuse_port() const { return shared_.options.accept_mode == AcceptMode::kReusePort; }
   absl::Status Bind();
+  void WarnIfOpen() const;
   absl::Status MakeAcceptor();
 
   const ListenerOptions& options_;
@@ -106,10 +109,11 @@ class ListenerRuntime {
   const Shared shared_;
   const int32_t num_network_threads_;
   Listener listener_;
-  UniqueFd listen_fd_;  // until the acceptor has it
+  // Until those who accept have them: one, or with reuse_port one for each processor.
+  std::vector<UniqueFd> listen_fds_;
   std::vector<Worker> workers_;
   ProcessorSet processor_set_;
-  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Acceptor> acceptor_;  // null with reuse_port
   std::unique_ptr<ThreadRunner> acceptor_thread_;
 };
 

@@ -11,10 +11,15 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
   connections_refused_per_address =
       r.AddCounter("network_connections_refused_per_ip_total",
                    "Connections closed at once because their address had its maximum.");
+  connections_throttled_per_address =
+      r.AddCounter("network_connections_throttled_per_ip_total",
+                   "Connections held and then closed because their address made too many.");
+  connections_shed = r.AddCounter("network_connections_shed_total",
+                                  "Connections closed because max_connections was exceeded.");
   connections_expired =
       r.AddCounter("network_connections_expired_total", "Connections closed as idle.");
   accept_pauses = r.AddCounter("network_accept_pauses_total",
-                               "Times an acceptor paused: no descriptors, or the maximum.");
+                               "Times an acceptor paused: no descriptors, a maximum or a rate.");
   bytes_received = r.AddCounter("network_received_bytes_total", "Bytes received.");
   bytes_sent = r.AddCounter("network_sent_bytes_total", "Bytes handed to the kernel to send.");
   frames_received = r.AddCounter("network_frames_received_total", "Whole frames received.");

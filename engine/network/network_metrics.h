@@ -17,6 +17,8 @@ struct NetworkMetrics {
   Counter connections_accepted;
   Counter connections_closed;
   Counter connections_refused_per_address;
+  Counter connections_throttled_per_address;
+  Counter connections_shed;
   Counter connections_expired;
   Counter accept_pauses;
   Counter bytes_received;

@@ -27,6 +27,7 @@ Processor::Processor(int index, const ProcessorOptions& options, const Shared& s
               ring_->recv_is_multishot()},
       receive_buffers_(*ring_, *this, receive_base, options_.receive_buffer_bytes,
                        options_.receive_buffer_count),
+      intakes_(*ring_, metrics_, *this, *this),
       table_(options_.max_connections, limits_),
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
@@ -108,6 +109,7 @@ void Processor::OnThreadStart() {
 void Processor::OnThreadStop() {
   owner_.Assert();
   channel_.ForgetWaiter(this);
+  intakes_.Abandon();
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();
     // Past the deadline of Stop: the kernel drops what is in flight with the ring.
@@ -140,6 +142,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   for (size_t i = 0; i < reaped; ++i) OnCompletion(completions_[i]);
 
   bool worked = reaped > 0;
+  if (intakes_.RunOnce(now_ns_)) worked = true;
   if (DrainMailboxes()) worked = true;
   if (HandleControl()) worked = true;
   if (receive_buffers_.ReturnReleased() > 0 || !starved_.empty()) RearmStarved();
@@ -161,7 +164,7 @@ bool Processor::RunOnce(int64_t now_ns) {
     }
   }
 
-  next_deadline_ns_ = deadlines_.NextExpiryNs();
+  next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (!memory_waiters_.empty()) {
     next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
@@ -191,7 +194,9 @@ void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
 
 bool Processor::MailboxesEmpty() const {
   return control_.empty() && lists_.empty() && responses_.Empty() && started_runs_.Empty() &&
-         new_connections_.Empty() && granted_.Empty() && !room_.load(std::memory_order_seq_cst) &&
+         new_connections_.Empty() && granted_.Empty() && intakes_.AtRest() &&
+         !room_.load(std::memory_order_seq_cst) &&
+         !shed_requested_.load(std::memory_order_seq_cst) &&
          drain_requested_.load(std::memory_order_seq_cst) == draining_ &&
          close_requested_.load(std::memory_order_seq_cst) == closing_all_ &&
          (starved_.empty() || !receive_buffers_.has_released());
@@ -228,6 +233,10 @@ bool Processor::DrainMailboxes() {
     MpscNode* node = new_connections_.Pop();
     if (node == nullptr) break;
     OnNewConnection(std::unique_ptr<NewConnection>(static_cast<NewConnection*>(node)));
+    any = true;
+  }
+  if (shed_requested_.load(std::memory_order_seq_cst)) {
+    Shed();
     any = true;
   }
   if (!draining_ && drain_requested_.load(std::memory_order_seq_cst)) {
@@ -326,6 +335,7 @@ void Processor::Settle(Slot& slot) {
 
 void Processor::OnCompletion(const Completion& completion) {
   const uring::Token& token = completion.token;
+  if (token.kind == OpKind::kAccept) return intakes_.OnCompletion(completion, now_ns_);
   Slot& slot = table_.At(token.slot);
   if (!ConnectionTable::IsCurrent(slot, token)) {
     // Cannot be: a slot is freed only with nothing in flight.

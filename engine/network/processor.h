@@ -8,7 +8,8 @@
 //
 // Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
 // processor_requests.cc, processor_control.cc (options, lists), processor_throttle.cc (throttling
-// and idle expiry); response_sender has the sending side.
+// and idle expiry), processor_shed.cc; response_sender has the sending side, processor_intakes
+// what it accepts itself.
 //
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
 // Enqueue…, BeginDrain, CloseAll, Wake any.
@@ -36,6 +37,7 @@
 #include "engine/network/control_mailbox.h"
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
+#include "engine/network/processor_intakes.h"
 #include "engine/network/receive_buffers.h"
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler.h"
@@ -74,6 +76,13 @@ class Processor final : public ThreadBody,
   void EnqueueThrottle(ThrottleSignal* signal) override;
   void EnqueueRunStarted(RequestRun* run) override;
   void EnqueueRoom() override;
+  void EnqueueShed() override;
+  // Accepts from it, too, until StopAccepting.
+  void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
+    intakes_.Enqueue(std::move(socket));
+  }
+  void StopAccepting() { intakes_.StopAccepting(); }
+  bool accepting() const { return intakes_.accepting(); }
   void Wake() override { ring_->Wake(); }
   // Each connection is closed at its next frame boundary with nothing in flight.
   void BeginDrain();
@@ -168,6 +177,7 @@ class Processor final : public ThreadBody,
   void SetOptions(const ConnectionOptions& options) GYRE_REQUIRES_OWNER(owner_);
   void ContinueList() GYRE_REQUIRES_OWNER(owner_);
   void DropLists() GYRE_REQUIRES_OWNER(owner_);
+  void Shed() GYRE_REQUIRES_OWNER(owner_);
   bool DrainMailboxes() GYRE_REQUIRES_OWNER(owner_);
   bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
   void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
@@ -223,6 +233,7 @@ class Processor final : public ThreadBody,
   std::atomic<bool> started_{false};
   PlaintextTransport plaintext_ ABSL_GUARDED_BY(owner_);
   ReceiveBuffers receive_buffers_;  // Release comes from any thread
+  ProcessorIntakes intakes_;        // Enqueue and StopAccepting come from any thread
   ConnectionTable table_ ABSL_GUARDED_BY(owner_);
   ResponseSender sender_ ABSL_GUARDED_BY(owner_);
   TimingWheel deadlines_ ABSL_GUARDED_BY(owner_);
@@ -257,6 +268,7 @@ class Processor final : public ThreadBody,
   MpscQueue started_runs_;
   MpscQueue granted_;
   std::atomic<bool> room_{false};
+  std::atomic<bool> shed_requested_{false};
   std::atomic<bool> drain_requested_{false};
   std::atomic<bool> close_requested_{false};
   alignas(kCacheLineBytes) std::atomic<bool> parked_{false};

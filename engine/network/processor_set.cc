@@ -35,6 +35,11 @@ void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
   targets_[least]->EnqueueConnection(std::move(connection));
 }
 
+void ProcessorSet::Shed() {
+  MutexLock lock(mutex_);
+  for (ConnectionTarget* target : targets_) target->EnqueueShed();
+}
+
 size_t ProcessorSet::size() const {
   MutexLock lock(mutex_);
   return targets_.size();

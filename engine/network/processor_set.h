@@ -25,6 +25,8 @@ class ProcessorSet {
   // To the target with the fewest connections; in turn among equals. The set is
   // not empty.
   void Place(std::unique_ptr<NewConnection> connection);
+  // Tells every target that there are too many connections.
+  void Shed();
   size_t size() const;
 
  private:

@@ -20,6 +20,13 @@ absl::Status CheckListener(const ListenerOptions& listener) {
   if (listener.num_network_threads.has_value()) {
     GYRE_RETURN_IF_ERROR(AtLeast("num_network_threads", *listener.num_network_threads, 1));
   }
+  if (listener.max_connections.has_value()) {
+    GYRE_RETURN_IF_ERROR(AtLeast("max_connections", *listener.max_connections, 1));
+  }
+  if (listener.max_connection_creation_rate.has_value()) {
+    GYRE_RETURN_IF_ERROR(
+        AtLeast("max_connection_creation_rate", *listener.max_connection_creation_rate, 1));
+  }
   GYRE_RETURN_IF_ERROR(AtLeast("privileged_io_threads", listener.privileged_io_threads, 1));
   GYRE_RETURN_IF_ERROR(
       AtLeast("privileged_queued_max_requests", listener.privileged_queued_max_requests, 1));
@@ -33,6 +40,16 @@ bool ParseDispatch(absl::string_view text, Dispatch* out) {
     *out = Dispatch::kPool;
   else if (text == "inline")
     *out = Dispatch::kInline;
+  else
+    return false;
+  return true;
+}
+
+bool ParseAcceptMode(absl::string_view text, AcceptMode* out) {
+  if (text == "acceptor")
+    *out = AcceptMode::kAcceptor;
+  else if (text == "reuseport")
+    *out = AcceptMode::kReusePort;
   else
     return false;
   return true;
@@ -110,7 +127,13 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
   GYRE_RETURN_IF_ERROR(
       AtLeast("socket_listen_backlog_size", options.sockets.listen_backlog_size, 1));
   GYRE_RETURN_IF_ERROR(AtLeast("max_connections", options.max_connections, 1));
-  GYRE_RETURN_IF_ERROR(AtLeast("max_connections_per_ip", options.max_connections_per_ip, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connections_per_ip", options.max_connections_per_ip, 0));
+  GYRE_RETURN_IF_ERROR(
+      AtLeast("max_connection_creation_rate", options.max_connection_creation_rate, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_connection_creation_rate_per_ip",
+                               options.max_connection_creation_rate_per_ip, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("quota_window_num", options.quota_window_num, 2));
+  GYRE_RETURN_IF_ERROR(AtLeast("quota_window_size_seconds", options.quota_window_size_seconds, 1));
   return CheckConnection(options, options.processor.connection);
 }
 

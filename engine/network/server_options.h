@@ -31,6 +31,12 @@ enum class Dispatch : uint8_t {
   kInline,  // on the processor when RequestHandler::RunsInline allows it
 };
 
+// Who accepts a listener's connections.
+enum class AcceptMode : uint8_t {
+  kAcceptor,   // one thread, which gives each to the processor with the fewest
+  kReusePort,  // every processor, from a listening socket of its own (SO_REUSEPORT)
+};
+
 // How a file slice reaches the socket.
 enum class FileTransfer : uint8_t {
   kAuto,      // small: copied; hot: sendfile; cold: splice
@@ -42,6 +48,7 @@ enum class FileTransfer : uint8_t {
 // From a flag's text; false when it is none of the names ("pool", "inline";
 // "auto", "sendfile", "splice", "copy").
 bool ParseDispatch(absl::string_view text, Dispatch* out);
+bool ParseAcceptMode(absl::string_view text, AcceptMode* out);  // "acceptor", "reuseport"
 bool ParseFileTransfer(absl::string_view text, FileTransfer* out);
 
 struct ListenerOptions {
@@ -61,8 +68,15 @@ struct ListenerOptions {
   int32_t privileged_io_threads = 1;
   int32_t privileged_queued_max_requests = 20;
 
+  // Between brokers: protected, as a privileged one is, from connections of others.
+  // Both are exempt from the server's max_connections and creation rate, where
+  // there is another listener.
+  bool inter_broker = false;
+
   // Unset: the server's value; for a privileged listener one thread.
   std::optional<int32_t> num_network_threads;
+  std::optional<int32_t> max_connections;
+  std::optional<int32_t> max_connection_creation_rate;
 };
 
 // Limits one connection obeys; the same for every processor.
@@ -128,8 +142,16 @@ struct SocketServerOptions {
   // Slab memory for responses, for requests that straddle receive buffers and for
   // copied file ranges; what does not fit comes from the heap.
   int64_t slab_bytes = 64 * 1024 * 1024;
+
+  AcceptMode accept_mode = AcceptMode::kAcceptor;
+  // See network/connection_quotas.h; rates are per second, and INT32_MAX is none.
   int32_t max_connections = INT32_MAX;
   int32_t max_connections_per_ip = INT32_MAX;
+  std::string max_connections_per_ip_overrides;  // "host:count,…", looked up at Start
+  int32_t max_connection_creation_rate = INT32_MAX;
+  int32_t max_connection_creation_rate_per_ip = INT32_MAX;
+  int32_t quota_window_num = 11;
+  int32_t quota_window_size_seconds = 1;
 
   // Called on the controlling thread. Null: the kernel's ring (uring/uring_ring.h)
   // with every feature it has.

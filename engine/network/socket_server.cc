@@ -10,6 +10,7 @@
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/connection_quotas.h"
+#include "engine/network/ip_limits.h"
 #include "engine/network/listen_socket.h"
 #include "engine/network/listener_handlers.h"
 #include "engine/network/listener_runtime.h"
@@ -55,9 +56,30 @@ int64_t ProcessorCount(const SocketServerOptions& options) {
   return count;
 }
 
+ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
+                                      int32_t descriptor_maximum) {
+  ConnectionQuotaOptions quotas;
+  quotas.max_connections = options.max_connections;
+  quotas.max_connection_creation_rate = options.max_connection_creation_rate;
+  quotas.max_connection_creation_rate_per_ip = options.max_connection_creation_rate_per_ip;
+  quotas.creation_burst_seconds =
+      (options.quota_window_num - 1) * options.quota_window_size_seconds;
+  quotas.descriptor_maximum = descriptor_maximum;
+  quotas.listeners.clear();
+  for (const ListenerOptions& listener : options.listeners) {
+    quotas.listeners.push_back(ListenerQuota{
+        .name = listener.endpoint.listener_name,
+        .is_protected =
+            (listener.privileged || listener.inter_broker) && options.listeners.size() > 1,
+        .max_connections = listener.max_connections,
+        .max_connection_creation_rate = listener.max_connection_creation_rate});
+  }
+  return quotas;
+}
+
 }  // namespace
 
-struct SocketServer::State {
+struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
       : options(std::move(server_options)),
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
@@ -65,8 +87,7 @@ struct SocketServer::State {
         connection_options(options.processor.connection),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
         descriptor_limit(RaiseDescriptorLimit()),
-        quotas(std::min(options.max_connections, ConnectionsWithin(descriptor_limit)),
-               options.max_connections_per_ip),
+        quotas(QuotaOptionsOf(options, ConnectionsWithin(descriptor_limit))),
         metrics(options.metrics),
         request_metrics(options.metrics, options.api_names),
         handlers(options.listeners, request_handler),
@@ -77,6 +98,7 @@ struct SocketServer::State {
                    clock) {}
 
   absl::Status Open();
+  absl::Status SetAddressLimits();
   absl::Status OpenListener(const ListenerOptions& listener_options);
   absl::Status StartThreads();
   void RegisterGauges();
@@ -84,6 +106,8 @@ struct SocketServer::State {
   int64_t OpenConnections() const;
   bool AwaitNoConnections(int64_t deadline_ms) const;
   void Stop();
+  // ConnectionQuotas::ExcessListener.
+  void OnExcessConnections() override;
 
   const SocketServerOptions options;
   const Clock& clock;
@@ -123,10 +147,20 @@ absl::Status SocketServer::State::Open() {
   GYRE_ASSIGN_OR_RETURN(
       slab, SlabPool::Create(SlabPoolConfig::Evenly(options.slab_bytes, run_bytes)), "memory");
   response_buffers.SetSlab(slab.get());
+  GYRE_RETURN_IF_ERROR(SetAddressLimits());
   for (const ListenerOptions& listener_options : options.listeners) {
     GYRE_RETURN_IF_ERROR(OpenListener(listener_options));
   }
+  // Their number does not change from here on.
+  quotas.SetExcessListener(this);
   return absl::OkStatus();
+}
+
+absl::Status SocketServer::State::SetAddressLimits() {
+  GYRE_ASSIGN_OR_RETURN(IpLimits overrides, ParseIpLimits(options.max_connections_per_ip_overrides),
+                        "max_connections_per_ip_overrides");
+  GYRE_RETURN_IF_ERROR(quotas.SetMaxConnectionsPerIpOverrides(std::move(overrides)));
+  return quotas.SetMaxConnectionsPerIp(options.max_connections_per_ip);
 }
 
 absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_options) {
@@ -209,8 +243,16 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
   }
 }
 
+void SocketServer::State::OnExcessConnections() {
+  for (size_t i = 0; i < listeners.size(); ++i) {
+    const ListenerOptions& listener = options.listeners[i];
+    if (!listener.privileged && !listener.inter_broker) listeners[i]->processor_set().Shed();
+  }
+}
+
 void SocketServer::State::Stop() {
   if (std::exchange(stopped, true)) return;
+  quotas.SetExcessListener(nullptr);
   if (options.metrics != nullptr) {
     options.metrics->RemoveCallbackGauges(&data_plane.channel());
     options.metrics->RemoveCallbackGauges(&data_plane.memory());
@@ -281,6 +323,8 @@ bool SocketServer::Drain(int64_t deadline_ms) {
 }
 
 void SocketServer::Stop() { state_->Stop(); }
+
+ConnectionQuotas& SocketServer::connection_quotas() { return state_->quotas; }
 
 int64_t SocketServer::connection_count() const { return state_->quotas.total(); }
 

@@ -20,6 +20,7 @@
 #include "engine/concurrent/continuation.h"
 #include "engine/memory/buffer_allocator.h"
 #include "engine/network/connection_info.h"
+#include "engine/network/connection_quotas.h"
 #include "engine/network/endpoint.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/server_options.h"
@@ -58,6 +59,8 @@ class SocketServer {
   void Stop();
 
   int64_t connection_count() const;
+  // Its setters change the limits of connections at run time.
+  ConnectionQuotas& connection_quotas();
 
   // --- while it serves: from any one thread at a time ------------------------------
   const ConnectionOptions& connection_options() const;

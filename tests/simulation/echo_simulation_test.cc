@@ -289,7 +289,7 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
     options.queued_max_request_bytes = large_frames ? 1'400'000 : 10'000;
     if (!large_frames) options.processor.connection.socket_request_max_bytes = 5'000;
   }
-  if (random.OneIn(4)) options.max_connections = 2;
+  if (random.OneIn(4)) options.quotas.max_connections = 2;
   EchoHandler handler(random.Next(), *file);
   SimServer server(random.Next(), options, clock, network);
   SimScheduler scheduler(random.Next(), clock);

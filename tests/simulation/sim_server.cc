@@ -59,7 +59,7 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
       large_ranges_(LargeRangesConfig{}),
       slab_(MakeSlab(options)),
       response_buffers_(slab_.get()),
-      quotas_(options.max_connections, INT32_MAX),
+      quotas_(options.quotas),
       metrics_(nullptr),
       request_metrics_(nullptr, {}),
       channel_(options.queued_max_requests, clock, memory_),
@@ -138,6 +138,7 @@ std::string SimServer::Leaks() const {
   expect_zero("memory waiters", memory_.waiter_count());
   expect_zero("large range bytes", large_ranges_.lent_bytes());
   expect_zero("connections", quotas_.total());
+  expect_zero("held sockets", quotas_.held());
   expect_zero("queued runs", static_cast<int64_t>(channel_.queued_runs()));
   for (const SlabPool::ClassUsage& usage : slab_->Usage()) {
     expect_zero(absl::StrCat("slab slots of ", usage.slot_bytes), usage.lent_count);

@@ -36,7 +36,7 @@ struct SimServerOptions {
   int handlers = 2;
   uint32_t queued_max_requests = 4;
   int64_t queued_max_request_bytes = MemoryPool::kUnbounded;
-  int32_t max_connections = 100;
+  ConnectionQuotaOptions quotas{.max_connections = 100};
   ProcessorOptions processor;
   SimRing::Options ring;
 
@@ -53,6 +53,7 @@ class SimServer {
   SimServer& operator=(const SimServer&) = delete;
 
   ContinuationLane& continuations() { return channel_; }
+  ConnectionQuotas& quotas() { return quotas_; }
   BufferAllocator& response_buffers() { return response_buffers_; }
   // Starts the bodies, which call `handler`, and adds them to `scheduler`.
   void Start(RequestHandler& handler, SimScheduler& scheduler);

@@ -16,9 +16,11 @@ class FakeTarget final : public ConnectionTarget {
     EXPECT_FALSE(removed.load()) << "a connection for a processor that was taken out";
   }
   int64_t open_connections() const override { return open.load(); }
+  void EnqueueShed() override { ++sheds; }
 
   std::atomic<int64_t> open{0};
   std::atomic<bool> removed{false};
+  int sheds = 0;
 };
 
 void Place(ProcessorSet& set, int count) {
@@ -47,6 +49,16 @@ TEST(ProcessorSetTest, TheOneWithTheFewestIsServedFirst) {
   Place(set, 6);
   EXPECT_EQ(old_one.open + new_one.open, 24);
   EXPECT_EQ(old_one.open, 12);
+}
+
+TEST(ProcessorSetTest, EveryTargetIsToldOfExcess) {
+  FakeTarget a, b;
+  ProcessorSet set;
+  set.Add(&a);
+  set.Add(&b);
+  set.Shed();
+  EXPECT_EQ(a.sheds, 1);
+  EXPECT_EQ(b.sheds, 1);
 }
 
 TEST(ProcessorSetTest, ARemovedOneGetsNoneAnyMoreWhileOthersPlace) {
