@@ -20,7 +20,7 @@ SlabPool& Pool() {
   // Its pages are backed before anything is measured, as a server's are after a while.
   static const std::unique_ptr<SlabPool> pool = [] {
     std::unique_ptr<SlabPool> made = *SlabPool::Create(
-        SlabPoolConfig::Evenly(/*class_bytes=*/int64_t{128} << 20, /*run_bytes=*/0));
+        SlabPoolConfig::Evenly(/*class_bytes=*/int64_t{256} << 20, /*run_bytes=*/0));
     for (size_t at = 0; at < made->region_bytes(); at += 4096) made->region()[at] = 1;
     return made;
   }();
@@ -65,6 +65,7 @@ struct Heap {
 template <typename Memory>
 void BM_Local(benchmark::State& state) {
   Memory held[kHeld];
+  Pool();
   for (auto _ : state) {
     for (Memory& memory : held) memory.Take(static_cast<size_t>(state.range(0)));
     for (Memory& memory : held) memory.GiveBack();
@@ -86,6 +87,7 @@ void BM_HandOver(benchmark::State& state) {
     return true;
   }();
   benchmark::DoNotOptimize(filled);
+  Pool();
   const auto insist = [](MpmcQueue<Batch*>& queue) {
     Batch* batch = nullptr;
     for (int failures = 0; !queue.TryPop(batch);) {

@@ -53,17 +53,20 @@ class Buffer {
   static Buffer CopyOf(absl::string_view bytes);
 
   Buffer(const Buffer& other)
-      : block_(other.block_), data_(other.data_), size_bytes_(other.size_bytes_) {
+      : block_(other.block_), size_bytes_(other.size_bytes_), data_(other.data_) {
     if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
   }
   Buffer(Buffer&& other) noexcept
       : block_(std::exchange(other.block_, nullptr)),
-        data_(std::exchange(other.data_, nullptr)),
-        size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-  Buffer& operator=(Buffer other) noexcept {
-    std::swap(block_, other.block_);
-    std::swap(data_, other.data_);
-    std::swap(size_bytes_, other.size_bytes_);
+        size_bytes_(std::exchange(other.size_bytes_, 0)),
+        data_(std::exchange(other.data_, nullptr)) {}
+  Buffer& operator=(const Buffer& other) { return *this = Buffer(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    if (this == &other) return *this;
+    Reset();
+    block_ = std::exchange(other.block_, nullptr);
+    size_bytes_ = std::exchange(other.size_bytes_, 0);
+    data_ = std::exchange(other.data_, nullptr);
     return *this;
   }
   ~Buffer() { Reset(); }
@@ -101,11 +104,13 @@ class Buffer {
 
  private:
   Buffer(BufferBlock* block, char* data, uint32_t size_bytes)
-      : block_(block), data_(data), size_bytes_(size_bytes) {}
+      : block_(block), size_bytes_(size_bytes), data_(data) {}
 
+  // The pointers are apart on purpose: side by side, compilers move both in one
+  // load, which waits for the two stores that have just written them.
   BufferBlock* block_ = nullptr;
-  char* data_ = nullptr;
   uint32_t size_bytes_ = 0;
+  char* data_ = nullptr;
 };
 
 }  // namespace gyre

@@ -11,16 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#include <sanitizer/asan_interface.h>
-#endif
-#endif
-#if !defined(ASAN_POISON_MEMORY_REGION)
-#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#endif
-
 namespace gyre {
 namespace {
 
@@ -30,6 +20,14 @@ size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 uint64_t Cookie(size_t class_index, uint32_t slot_index) {
   return (uint64_t{class_index} << 32) | slot_index;
+}
+
+// What one thread may keep of a class. None of a small one, whose last slots
+// somebody else may need.
+uint32_t CacheCapacity(uint32_t slot_count) {
+  constexpr uint32_t kPart = 64;
+  const uint32_t capacity = std::min(slot_count / kPart, SlabCaches::kMaxSlots);
+  return capacity >= 2 ? capacity : 0;
 }
 
 absl::Status Check(const SlabPoolConfig& config) {
@@ -99,10 +97,9 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
     SlabClass& slab = *pool->classes_[class_index];
     slab.slot_bytes = classes[i].slot_bytes;
     slab.slot_count = classes[i].slot_count;
-    slab.blocks = std::make_unique<BufferBlock[]>(slab.slot_count);
-    slab.next = std::make_unique<std::atomic<uint32_t>[]>(slab.slot_count);
+    slab.slots = std::make_unique<Slot[]>(slab.slot_count);
     for (uint32_t slot = 0; slot < slab.slot_count; ++slot) {
-      BufferBlock& block = slab.blocks[slot];
+      BufferBlock& block = slab.slots[slot];
       block.data = slots + size_t{slot} * slab.slot_bytes;
       block.capacity_bytes = slab.slot_bytes;
       block.registered_index = pool->RegisteredIndex(block.data);
@@ -110,18 +107,32 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
       block.cookie = Cookie(class_index, slot);
     }
     // Low addresses on top, so that a lightly used pool touches few pages.
-    for (uint32_t slot = slab.slot_count; slot > 0; --slot) slab.Push(slot - 1);
+    for (uint32_t slot = slab.slot_count; slot > 0; --slot) {
+      BufferBlock* const block = &slab.slots[slot - 1];
+      slab.Push(&block, 1);
+    }
     const size_t class_bytes = size_t{slab.slot_bytes} * slab.slot_count;
     ASAN_POISON_MEMORY_REGION(slots, class_bytes);
     slots += class_bytes;
+  }
+  std::vector<uint32_t> capacities;
+  for (const auto& slab : pool->classes_) capacities.push_back(CacheCapacity(slab->slot_count));
+  pool->caches_.emplace(capacities);
+  for (size_t pages = 0; pages <= kMaxPages + 1; ++pages) {
+    size_t class_index = 0;
+    while (class_index < pool->classes_.size() &&
+           pool->classes_[class_index]->slot_bytes < pages * kPageBytes) {
+      ++class_index;
+    }
+    pool->class_of_pages_[pages] = static_cast<uint8_t>(class_index);
   }
   return pool;
 }
 
 SlabPool::~SlabPool() {
-  for (const auto& slab : classes_) {
-    DCHECK_EQ(slab->lent_count.load(std::memory_order_acquire), 0)
-        << "buffers of " << slab->slot_bytes << " bytes outlive their pool";
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    DCHECK_EQ(LentCount(i), 0) << "buffers of " << classes_[i]->slot_bytes
+                               << " bytes outlive their pool";
   }
   if (region_ != nullptr) {
     ASAN_UNPOISON_MEMORY_REGION(region_, region_bytes_);
@@ -129,58 +140,102 @@ SlabPool::~SlabPool() {
   }
 }
 
-BufferBlock* SlabPool::SlabClass::TryPop() {
+uint32_t SlabPool::SlabClass::Pop(BufferBlock** blocks, uint32_t max) {
   uint64_t head = free_head.load(std::memory_order_acquire);
   for (;;) {
-    const auto top = static_cast<uint32_t>(head);
-    if (top == 0) return nullptr;
-    // May be stale when another thread pops `top` meanwhile; the tag then fails
-    // the exchange.
-    const uint32_t below = next[top - 1].load(std::memory_order_relaxed);
-    const uint64_t desired = (((head >> 32) + 1) << 32) | below;
+    auto top = static_cast<uint32_t>(head);
+    if (top == 0) return 0;
+    // What is read here may be stale when another thread pops meanwhile; the tag
+    // then fails the exchange. Indices are valid even so.
+    uint32_t count = 0;
+    while (top != 0 && count < max) {
+      Slot& slot = slots[top - 1];
+      blocks[count++] = &slot;
+      top = slot.below.load(std::memory_order_relaxed);
+    }
+    const uint64_t desired = (((head >> 32) + 1) << 32) | top;
     if (free_head.compare_exchange_weak(head, desired, std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
-      lent_count.fetch_add(1, std::memory_order_relaxed);
-      return &blocks[top - 1];
+      free_count.fetch_sub(count, std::memory_order_relaxed);
+      return count;
     }
   }
 }
 
-void SlabPool::SlabClass::Push(uint32_t index) {
+// The first of `blocks` ends on top.
+void SlabPool::SlabClass::Push(BufferBlock* const* blocks, uint32_t count) {
+  const auto position = [](const BufferBlock* block) {
+    return static_cast<uint32_t>(block->cookie) + 1;
+  };
+  for (uint32_t i = 0; i + 1 < count; ++i) {
+    static_cast<Slot*>(blocks[i])->below.store(position(blocks[i + 1]), std::memory_order_relaxed);
+  }
+  Slot* const last = static_cast<Slot*>(blocks[count - 1]);
+  free_count.fetch_add(count, std::memory_order_relaxed);
   uint64_t head = free_head.load(std::memory_order_relaxed);
   uint64_t desired;
   do {
-    next[index].store(static_cast<uint32_t>(head), std::memory_order_relaxed);
-    desired = (head & ~uint64_t{0xffff'ffff}) | (index + 1);
-    // Release: pairs with the acquire in TryPop; hands over the slot's bytes
-    // and its next[].
+    last->below.store(static_cast<uint32_t>(head), std::memory_order_relaxed);
+    desired = (head & ~uint64_t{0xffff'ffff}) | position(blocks[0]);
+    // Release: pairs with the acquire in Pop; hands over the slots' bytes and
+    // their links.
   } while (!free_head.compare_exchange_weak(head, desired, std::memory_order_release,
                                             std::memory_order_relaxed));
 }
 
-Buffer SlabPool::Allocate(uint32_t size_bytes) {
-  size_t class_index = 0;
-  while (class_index < classes_.size() && classes_[class_index]->slot_bytes < size_bytes) {
-    ++class_index;
+BufferBlock* SlabPool::TakeShared(size_t class_index, SlabCaches::Stack& stack) {
+  SlabClass& slab = *classes_[class_index];
+  BufferBlock* blocks[SlabCaches::kMaxSlots];
+  const uint32_t wanted = std::max<uint32_t>(1, stack.capacity / 2);
+  uint32_t count = slab.Pop(blocks, wanted);
+  if (count == 0) {
+    caches_->ForEachAbandoned([this](SlabCaches::Cache& cache) {
+      for (size_t i = 0; i < classes_.size(); ++i) {
+        while (BufferBlock* block = cache.stacks[i].TryPop()) classes_[i]->Push(&block, 1);
+      }
+    });
+    count = slab.Pop(blocks, wanted);
+    if (count == 0) return nullptr;
   }
+  // The lowest of them stays on top.
+  while (count > 1) stack.TryPush(blocks[--count]);
+  return blocks[0];
+}
+
+Buffer SlabPool::AllocateShared(size_t class_index, uint32_t size_bytes) {
+  SlabCaches::Stack* const mine = caches_->Claim();
   const size_t end = std::min(class_index + 2, classes_.size());
   for (; class_index < end; ++class_index) {
-    BufferBlock* block = classes_[class_index]->TryPop();
-    if (block == nullptr) continue;
-    ASAN_UNPOISON_MEMORY_REGION(block->data, block->capacity_bytes);
-    block->next = nullptr;
-    block->references.store(1, std::memory_order_relaxed);
-    return Buffer::Adopt(block, block->data, size_bytes);
+    BufferBlock* block = mine[class_index].TryPop();
+    if (block == nullptr) block = TakeShared(class_index, mine[class_index]);
+    if (block != nullptr) return Lend(block, size_bytes);
   }
   exhausted_count_.fetch_add(1, std::memory_order_relaxed);
   return Buffer();
 }
 
 void SlabPool::Release(BufferBlock* block) {
-  SlabClass& slab = *classes_[block->cookie >> 32];
   ASAN_POISON_MEMORY_REGION(block->data, block->capacity_bytes);
-  slab.lent_count.fetch_sub(1, std::memory_order_relaxed);
-  slab.Push(static_cast<uint32_t>(block->cookie));
+  if (!caches_->Mine()[block->cookie >> 32].TryPush(block)) GiveShared(block);
+}
+
+void SlabPool::GiveShared(BufferBlock* block) {
+  SlabCaches::Stack& stack = caches_->Claim()[block->cookie >> 32];
+  if (stack.TryPush(block)) return;
+  SlabClass& slab = *classes_[block->cookie >> 32];
+  if (stack.capacity == 0) return slab.Push(&block, 1);
+  // The half that was used longest ago goes to the shared list.
+  const uint32_t half = (stack.capacity + 1) / 2;
+  slab.Push(stack.blocks, half);
+  std::copy(stack.blocks + half, stack.blocks + stack.capacity, stack.blocks);
+  stack.count.store(stack.capacity - half, std::memory_order_relaxed);
+  stack.TryPush(block);
+}
+
+int64_t SlabPool::LentCount(size_t class_index) const {
+  const SlabClass& slab = *classes_[class_index];
+  return int64_t{slab.slot_count} - slab.free_count.load(std::memory_order_acquire) -
+         caches_->CachedCount(class_index);
 }
 
 char* SlabPool::CarveRun(uint32_t slot_bytes, uint32_t count) {
@@ -212,10 +267,10 @@ int32_t SlabPool::RegisteredIndex(const char* address) const {
 
 std::vector<SlabPool::ClassUsage> SlabPool::Usage() const {
   std::vector<ClassUsage> usage;
-  for (const auto& slab : classes_) {
-    const int64_t lent = slab->lent_count.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    const int64_t lent = std::clamp<int64_t>(LentCount(i), 0, classes_[i]->slot_count);
     usage.push_back(
-        {slab->slot_bytes, slab->slot_count, static_cast<uint32_t>(std::max<int64_t>(0, lent))});
+        {classes_[i]->slot_bytes, classes_[i]->slot_count, static_cast<uint32_t>(lent)});
   }
   return usage;
 }

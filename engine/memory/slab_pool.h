@@ -8,24 +8,32 @@
 // registered buffers of 1 GiB. Runs are contiguous pieces for provided-buffer
 // rings; they are carved at start-up and never come back.
 //
+// Each thread keeps a few free slots of each class to itself (slab_caches.h), so
+// that a class may look exhausted to one thread while others keep up to a part in
+// 64 of it each.
+//
 // Threads: Allocate and the return of buffers any, lock-free; CarveRun any.
 // Owns: the mapping and the blocks that describe it. Every buffer must be back
 // before it dies.
-// Invariant: each slot is either in its class's free list or lent.
+// Invariant: each slot is in its class's free list, in a thread's cache, or lent.
 #ifndef GYRE_ENGINE_MEMORY_SLAB_POOL_H_
 #define GYRE_ENGINE_MEMORY_SLAB_POOL_H_
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/limits.h"
 #include "engine/memory/buffer.h"
+#include "engine/memory/poison.h"
+#include "engine/memory/slab_caches.h"
 
 namespace gyre {
 
@@ -57,7 +65,14 @@ class SlabPool final : public BufferOwner {
   // one of the next class when that is exhausted. Null (block() == nullptr) when
   // both are, or when it exceeds the largest class: the caller then takes
   // Buffer::Allocate or memory/large_ranges. The bytes are not zeroed.
-  Buffer Allocate(uint32_t size_bytes);
+  Buffer Allocate(uint32_t size_bytes) {
+    const size_t pages = (size_t{size_bytes} + kPageBytes - 1) / kPageBytes;
+    const size_t class_index = class_of_pages_[std::min(pages, kMaxPages + 1)];
+    if (BufferBlock* block = caches_->Mine()[class_index].TryPop()) [[likely]] {
+      return Lend(block, size_bytes);
+    }
+    return AllocateShared(class_index, size_bytes);
+  }
 
   // `count` adjacent slots of `slot_bytes` (a power of two), aligned to
   // min(slot_bytes, kSlabMaxBytes); null when the rest of run_bytes is too small.
@@ -86,30 +101,59 @@ class SlabPool final : public BufferOwner {
   void Release(BufferBlock* block) override;
 
  private:
+  // A block and its place in the shared free list; a cache line each, because
+  // neighbours belong to different threads.
+  struct alignas(kCacheLineBytes) Slot : BufferBlock {
+    // 1 + the index of the free slot below; 0 ends the list.
+    std::atomic<uint32_t> below{0};
+  };
+
+  // The shared free list of one size. Slots move in chains, one exchange each.
   struct SlabClass {
     uint32_t slot_bytes = 0;
     uint32_t slot_count = 0;
-    std::unique_ptr<BufferBlock[]> blocks;
-    // next[i]: 1 + the index of the free slot below slot i; 0 ends the list.
-    std::unique_ptr<std::atomic<uint32_t>[]> next;
+    std::unique_ptr<Slot[]> slots;
     // tag:32 | 1 + index:32 of the top free slot. The tag changes with every
     // pop, so that a slot that left and came back is not mistaken for itself.
     alignas(kCacheLineBytes) std::atomic<uint64_t> free_head{0};
-    alignas(kCacheLineBytes) std::atomic<int64_t> lent_count{0};
+    std::atomic<int64_t> free_count{0};
 
-    BufferBlock* TryPop();
-    void Push(uint32_t index);
+    // Up to `max` slots, which are put into `blocks`; how many.
+    uint32_t Pop(BufferBlock** blocks, uint32_t max);
+    void Push(BufferBlock* const* blocks, uint32_t count);
   };
 
+  static constexpr uint64_t kColours = kPageBytes / 2 / kCacheLineBytes;
+
   SlabPool() = default;
+  static Buffer Lend(BufferBlock* block, uint32_t size_bytes);
+  // Where the calling thread's own stack has none.
+  Buffer AllocateShared(size_t class_index, uint32_t size_bytes);
+  BufferBlock* TakeShared(size_t class_index, SlabCaches::Stack& stack);
+  // Where it is full.
+  void GiveShared(BufferBlock* block);
+  int64_t LentCount(size_t class_index) const;
 
   char* region_ = nullptr;
   size_t region_bytes_ = 0;
   size_t run_bytes_ = 0;
   std::atomic<size_t> run_used_bytes_{0};
   std::vector<std::unique_ptr<SlabClass>> classes_;  // smallest first
+  // The smallest class that holds so many pages, or classes_.size().
+  static constexpr size_t kMaxPages = kSlabMaxBytes / kPageBytes;
+  uint8_t class_of_pages_[kMaxPages + 2] = {};
+  std::optional<SlabCaches> caches_;  // set by Create
   std::atomic<uint64_t> exhausted_count_{0};
 };
+
+inline Buffer SlabPool::Lend(BufferBlock* block, uint32_t size_bytes) {
+  ASAN_UNPOISON_MEMORY_REGION(block->data, block->capacity_bytes);
+  block->references.store(1, std::memory_order_relaxed);
+  // Slots are pages apart, and what is a page apart competes for the same few
+  // lines of the first-level cache: small buffers begin at different lines.
+  const uint64_t line = size_bytes <= kPageBytes / 2 ? block->cookie % kColours : 0;
+  return Buffer::Adopt(block, block->data + line * kCacheLineBytes, size_bytes);
+}
 
 }  // namespace gyre
 

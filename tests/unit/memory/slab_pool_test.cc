@@ -1,7 +1,9 @@
 #include "engine/memory/slab_pool.h"
 
+#include <atomic>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -61,6 +63,102 @@ TEST(SlabPoolTest, SlotsAreDisjointAndComeBack) {
     }
   }
   EXPECT_EQ(pool->Usage()[0].lent_count, 0u);
+}
+
+TEST(SlabPoolTest, WhatAThreadKeptIsFoundAfterItsEnd) {
+  auto pool = MakePool({{4096, 1024}});
+  std::thread other([&pool] {
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 100; ++i) buffers.push_back(pool->Allocate(4096));
+    buffers.clear();
+    EXPECT_EQ(pool->Usage()[0].lent_count, 0u);
+  });
+  other.join();
+  std::set<char*> addresses;
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 1024; ++i) {
+    buffers.push_back(pool->Allocate(4096));
+    ASSERT_NE(buffers.back().block(), nullptr) << i;
+    addresses.insert(buffers.back().data());
+  }
+  EXPECT_EQ(addresses.size(), 1024u);
+  EXPECT_EQ(pool->Usage()[0].lent_count, 1024u);
+  EXPECT_EQ(pool->Allocate(1).block(), nullptr);
+}
+
+TEST(SlabPoolTest, AThreadMayUseManyPoolsInTurn) {
+  std::vector<std::unique_ptr<SlabPool>> pools;
+  for (int i = 0; i < 9; ++i) pools.push_back(MakePool({{4096, 256}}));
+  std::vector<Buffer> buffers;
+  for (int round = 0; round < 3; ++round) {
+    for (auto& pool : pools) {
+      for (int i = 0; i < 40; ++i) buffers.push_back(pool->Allocate(4096));
+      EXPECT_EQ(pool->Usage()[0].lent_count, 40u);
+    }
+    while (!buffers.empty()) buffers.pop_back();
+  }
+  for (auto& pool : pools) {
+    EXPECT_EQ(pool->Usage()[0].lent_count, 0u);
+    for (int i = 0; i < 256; ++i) {
+      buffers.push_back(pool->Allocate(4096));
+      ASSERT_NE(buffers.back().block(), nullptr) << i;
+    }
+    EXPECT_EQ(pool->Allocate(4096).block(), nullptr);
+    buffers.clear();
+  }
+}
+
+TEST(SlabPoolTest, MoreThreadsThanCachesLoseNothing) {
+  auto pool = MakePool({{4096, 8192}});
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 70; ++t) {
+    threads.emplace_back([&] {
+      Buffer held = pool->Allocate(4096);
+      ready.fetch_add(1);
+      while (!go.load()) std::this_thread::yield();
+      EXPECT_NE(held.block(), nullptr);
+    });
+  }
+  while (ready.load() < 70) std::this_thread::yield();
+  EXPECT_EQ(pool->Usage()[0].lent_count, 70u);
+  go.store(true);
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 8192; ++i) {
+    buffers.push_back(pool->Allocate(4096));
+    ASSERT_NE(buffers.back().block(), nullptr) << i;
+  }
+}
+
+TEST(SlabPoolTest, ABufferMayBeFreedWhileItsThreadEnds) {
+  auto pool = MakePool({{4096, 256}});
+  struct Last {
+    Buffer buffer;
+  };
+  std::thread other([&pool] {
+    // Made before the thread's cache, so destroyed after it.
+    static thread_local Last last;
+    last.buffer = Buffer();
+    last.buffer = pool->Allocate(4096);
+  });
+  other.join();
+  EXPECT_EQ(pool->Usage()[0].lent_count, 0u);
+}
+
+TEST(SlabPoolTest, NeighboursOfSmallBuffersBeginAtDifferentCacheLines) {
+  auto pool = MakePool({{4096, 8}});
+  std::vector<Buffer> buffers;
+  std::set<uintptr_t> lines;
+  for (int i = 0; i < 8; ++i) {
+    buffers.push_back(pool->Allocate(2048));
+    const Buffer& buffer = buffers.back();
+    EXPECT_GE(buffer.data(), buffer.block()->data);
+    EXPECT_LE(buffer.data() + 2048, buffer.block()->data + 4096);
+    lines.insert(reinterpret_cast<uintptr_t>(buffer.data()) % 4096);
+  }
+  EXPECT_EQ(lines.size(), 8u);
 }
 
 TEST(SlabPoolTest, EverySlotLiesInTheRegionAlignedToItsSize) {
