@@ -29,8 +29,9 @@ ConnectionStep Connection::Decide() const {
 }
 
 int32_t Connection::run_room() const {
-  if (closing_ || parked_ || waiting_for_memory_ || run_active_) return 0;
+  if (closing_ || parked_ || waiting_for_memory_ || run_active_ || yielded_) return 0;
   if (mute_ != MuteState::kNotMuted) return 0;
+  if (in_flight_ > 0 && (next_alone_ || !has_byte_room(0))) return 0;
   return in_flight_limit() - in_flight_;
 }
 
@@ -73,18 +74,24 @@ void Connection::MuteUntilAnswered() {
   mute_ = NextMuteState(Mute(mute_).to, MuteEvent::kRequestReceived).to;
 }
 
-void Connection::OnRunDispatched(int32_t count, bool wants_started_notice) {
+void Connection::OnRunDispatched(int32_t count, int64_t bytes, bool wants_started_notice,
+                                 bool alone) {
+  DCHECK(!alone || (count == 1 && in_flight_ == 0));
   if (in_flight_ == 0) throttled_since_dispatch_ = false;
+  alone_in_flight_ = alone;
   in_flight_ += count;
+  in_flight_bytes_ += bytes;
   run_active_ = wants_started_notice;
   if (in_flight_ >= in_flight_limit()) MuteUntilAnswered();
 }
 
-void Connection::OnResponseSent() {
+void Connection::OnResponseSent(int64_t bytes) {
   DCHECK_GT(in_flight_, 0);
   DCHECK_GT(ready_, 0);
   --in_flight_;
   --ready_;
+  in_flight_bytes_ -= bytes;
+  alone_in_flight_ = false;
   if (in_flight_ == 0 && !throttled_since_dispatch_) one_at_a_time_ = false;
   // With several in flight the pending state ends with the answer that makes room.
   const bool pending = mute_ == MuteState::kMutedAndResponsePending ||

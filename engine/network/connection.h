@@ -38,6 +38,7 @@ class Connection {
   struct Limits {
     int64_t receive_ahead_bytes = 64 * 1024;
     int32_t max_in_flight = 1;
+    int64_t max_in_flight_bytes = INT64_MAX;
     bool receive_is_multishot = true;
   };
 
@@ -96,13 +97,25 @@ class Connection {
   int32_t run_room() const;
   // Nothing whole is left among the bytes at hand.
   void OnInputExhausted() { unseen_input_ = false; }
-  // A run of `count` <= run_room() requests was handed over.
-  void OnRunDispatched(int32_t count, bool wants_started_notice);
+  // Whether a frame may join those in flight and the `run_bytes` that are about to be;
+  // one at a time always may, however large.
+  bool has_byte_room(int64_t run_bytes) const {
+    return in_flight_bytes_ + run_bytes < limits_->max_in_flight_bytes;
+  }
+  // A run of `count` <= run_room() requests was handed over. `alone`: of one request,
+  // with nothing before it in flight and nothing after it until it is answered.
+  void OnRunDispatched(int32_t count, int64_t bytes, bool wants_started_notice, bool alone);
   void OnRunStarted() { run_active_ = false; }
   // The oldest `count` requests can leave; they count as in flight until sent.
   void OnResponsesReady(int32_t count) { ready_ += count; }
+  // Of the requests in flight: their bytes until the response, its bytes after.
+  void OnInFlightBytes(int64_t change) { in_flight_bytes_ += change; }
   // One ready response is done: sent, empty, or dropped.
-  void OnResponseSent();
+  void OnResponseSent(int64_t bytes);
+  // The next request was looked at and must start alone.
+  void SetNextAlone(bool alone) { next_alone_ = alone; }
+  // It had its share of this turn: others first.
+  void SetYielded(bool yielded) { yielded_ = yielded; }
   // Kafka's throttling (KIP-219): no request is taken until every throttling that
   // started has ended and the answers that are due have left. Until a request went
   // by without being throttled there is one in flight at a time, however many are
@@ -160,13 +173,16 @@ class Connection {
   bool ShouldEnd() const;
   bool WantsReceive() const;
   bool WantsCancel() const;
-  int32_t in_flight_limit() const { return one_at_a_time_ ? 1 : limits_->max_in_flight; }
+  int32_t in_flight_limit() const {
+    return one_at_a_time_ || alone_in_flight_ ? 1 : limits_->max_in_flight;
+  }
   void ApplyMute(MuteEvent event);
   // No more requests are taken until the pending answers have left.
   void MuteUntilAnswered();
 
   const Limits* limits_;
   int64_t unparsed_bytes_ = 0;
+  int64_t in_flight_bytes_ = 0;
   int32_t in_flight_ = 0;   // handed over and not yet sent
   int32_t ready_ = 0;       // of those: may be sent now
   int32_t operations_ = 0;  // in the kernel
@@ -187,6 +203,9 @@ class Connection {
   bool parked_ : 1 = false;
   bool run_active_ : 1 = false;
   bool one_at_a_time_ : 1 = false;
+  bool next_alone_ : 1 = false;
+  bool alone_in_flight_ : 1 = false;
+  bool yielded_ : 1 = false;
   bool throttled_since_dispatch_ : 1 = false;
   bool send_busy_ : 1 = false;
   bool closing_ : 1 = false;

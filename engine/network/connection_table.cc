@@ -35,6 +35,7 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   DCHECK(slot->open);
   DCHECK(slot->output.empty());
   DCHECK(slot->transfer == nullptr);
+  DCHECK(slot->next_request == nullptr);
   slot->open = false;
   slot->fd = -1;
   slot->socket_readable = false;

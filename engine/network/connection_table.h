@@ -57,12 +57,14 @@ struct RangeTag;    // waits for a large range
 struct MemoryTag;   // waits for the memory budget
 struct ParkedTag;   // its run waits for room in the request channel
 struct TurnTag;     // used up its send quantum
+struct YieldTag;    // used up its share of a turn's requests
 
 struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
                         IntrusiveListNode<RangeTag>,
                         IntrusiveListNode<MemoryTag>,
                         IntrusiveListNode<ParkedTag>,
                         IntrusiveListNode<TurnTag>,
+                        IntrusiveListNode<YieldTag>,
                         TimerEntry {
   explicit ConnectionSlot(const Connection::Limits& limits) : connection(limits) {}
 
@@ -78,8 +80,9 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   Connection connection;
   NetworkReceive receive;
   OutputQueue output;
-  ConnectionRequest* parked_run = nullptr;  // its first request
-  Transfer* transfer = nullptr;             // leased while a send needs more than a pointer
+  ConnectionRequest* next_request = nullptr;  // looked at, for a run of its own
+  ConnectionRequest* parked_run = nullptr;    // its first request
+  Transfer* transfer = nullptr;               // leased while a send needs more than a pointer
   Transport* transport = nullptr;
   const FrameDecoder* decoder = nullptr;
   int64_t last_progress_ns = 0;
@@ -88,6 +91,8 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   bool frame_late = false;            // its time is over: take what came of it
   int64_t frame_started_ns = 0;       // of the frame under way
   int64_t turn_bytes = 0;             // of a file, sent in this turn
+  int64_t dispatch_bytes = 0;         // of requests, taken in turn `dispatch_turn`
+  uint32_t dispatch_turn = 0;
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight

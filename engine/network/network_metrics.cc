@@ -34,6 +34,9 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
                                    "Receives stopped at the receive-ahead bound.");
   requests_parked = r.AddCounter("network_requests_parked_total",
                                  "Runs that found the request channel full and waited.");
+  requests_yielded =
+      r.AddCounter("network_requests_yielded_total",
+                   "Times a connection with more requests at hand let the others go first.");
   throttles = r.AddCounter("network_throttles_total", "Requests that throttled their connection.");
   memory_waits = r.AddCounter("network_memory_waits_total",
                               "Connections that waited for the request memory budget.");

@@ -29,6 +29,7 @@ struct NetworkMetrics {
   Counter receive_copied_out;  // receives copied because too many buffers were lent
   Counter receive_cancelled;   // receive-ahead reached its bound
   Counter requests_parked;     // runs that found the request channel full
+  Counter requests_yielded;    // connections that had their share of a turn
   Counter throttles;           // requests that throttled their connection
   Counter memory_waits;        // connections that waited for the memory budget
   Counter file_bytes_copied;   // small slices sent beside the header, and copy mode

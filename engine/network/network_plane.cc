@@ -9,7 +9,8 @@ NetworkPlane::NetworkPlane(NetworkPlaneOptions options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       memory_(options_.request_budget_bytes),
-      channel_(static_cast<uint32_t>(std::max(1, options_.queued_max_requests)), clock, memory_) {}
+      channel_(static_cast<uint32_t>(std::max(1, options_.queued_max_requests)), clock, memory_,
+               options_.lanes) {}
 
 void NetworkPlane::Start(RequestHandler& handler) {
   handlers_ = std::make_unique<RequestHandlerPool>(options_.num_io_threads, channel_, handler,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/memory/memory_pool.h"
@@ -24,6 +25,7 @@ struct NetworkPlaneOptions {
   std::string name;  // the front of its threads' names; mostly "" for the data plane
   int32_t num_io_threads = 1;
   int32_t queued_max_requests = 20;
+  std::vector<RequestLaneOptions> lanes;
   int64_t request_budget_bytes = MemoryPool::kUnbounded;
 };
 

@@ -39,6 +39,14 @@ class NetworkSend {
   }
 
   int64_t size_bytes() const { return size_bytes_; }
+  // What of it is memory; the rest are references to files.
+  int64_t memory_bytes() const {
+    int64_t bytes = 0;
+    for (const Part& part : parts_) {
+      if (const Buffer* buffer = std::get_if<Buffer>(&part)) bytes += buffer->size_bytes();
+    }
+    return bytes;
+  }
   bool empty() const { return parts_.empty(); }
   absl::InlinedVector<Part, 2>& parts() { return parts_; }
   const absl::InlinedVector<Part, 2>& parts() const { return parts_; }

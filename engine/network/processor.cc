@@ -24,7 +24,7 @@ Processor::Processor(int index, const ProcessorOptions& options, const Shared& s
       ring_(std::move(ring)),
       limits_{options_.connection.receive_ahead_bytes,
               options_.connection.max_in_flight_requests_per_connection,
-              ring_->recv_is_multishot()},
+              options_.connection.max_in_flight_bytes_per_connection, ring_->recv_is_multishot()},
       receive_buffers_(*ring_, *this, receive_base, options_.receive_buffer_bytes,
                        options_.receive_buffer_count),
       intakes_(*ring_, metrics_, *this, *this),
@@ -80,8 +80,8 @@ void Processor::EnqueueRunStarted(RequestRun* run) {
   WakeIfParked();
 }
 
-void Processor::EnqueueRoom() {
-  room_.store(true, std::memory_order_seq_cst);
+void Processor::EnqueueRoom(int lane) {
+  room_.fetch_or(1u << lane, std::memory_order_seq_cst);
   WakeIfParked();
 }
 
@@ -118,6 +118,7 @@ void Processor::OnThreadStop() {
     static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<TurnTag>&>(slot).Unlink();
+    static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
     deadlines_.Cancel(&slot);
     if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
       slot.memory_wait_pending = false;
@@ -134,8 +135,9 @@ bool Processor::RunOnce(int64_t now_ns) {
   owner_.Assert();
   if (!start_status_.ok()) return false;
   now_ns_ = now_ns;
+  ++turn_;
   // With turns queued nobody waits in the ring, so it is looked at here.
-  if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty())) {
+  if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty())) {
     reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), 0);
   }
   const size_t reaped = std::exchange(reaped_, 0);
@@ -149,6 +151,10 @@ bool Processor::RunOnce(int64_t now_ns) {
   ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
   if (!memory_waiters_.empty() && now_ns_ >= memory_deadlock_ns_) BreakMemoryDeadlock();
+  if (!yielded_.empty()) {
+    worked = true;
+    ServeYielded();
+  }
   // Those that were in line when the turn began.
   if (!turns_.empty()) {
     worked = true;
@@ -170,7 +176,7 @@ bool Processor::RunOnce(int64_t now_ns) {
     next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
   }
   if (options_.reap_every_turn) return worked;
-  return !turns_.empty() || !MailboxesEmpty();
+  return !turns_.empty() || !yielded_.empty() || !MailboxesEmpty();
 }
 
 int64_t Processor::NextDeadlineNs() const {
@@ -195,7 +201,7 @@ void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
 bool Processor::MailboxesEmpty() const {
   return control_.empty() && lists_.empty() && responses_.Empty() && started_runs_.Empty() &&
          new_connections_.Empty() && granted_.Empty() && intakes_.AtRest() &&
-         !room_.load(std::memory_order_seq_cst) &&
+         room_.load(std::memory_order_seq_cst) == 0 &&
          !shed_requested_.load(std::memory_order_seq_cst) &&
          drain_requested_.load(std::memory_order_seq_cst) == draining_ &&
          close_requested_.load(std::memory_order_seq_cst) == closing_all_ &&
@@ -217,16 +223,21 @@ bool Processor::DrainMailboxes() {
     Settle(slot);
   }
   while (MpscNode* node = started_runs_.Pop()) {
-    OnRunStarted(static_cast<RequestRun*>(node));
+    ConnectionRequest* const first = static_cast<RequestRun*>(node)->first;
+    Slot& slot = table_.At(first->slot());
+    OnRunStarted(first);
+    Settle(slot);
     any = true;
   }
   while (MpscNode* node = granted_.Pop()) {
     OnMemoryGranted(*static_cast<Slot::MemoryWait*>(node)->slot);
     any = true;
   }
-  if (room_.load(std::memory_order_seq_cst)) {
-    room_.store(false, std::memory_order_seq_cst);
-    OnRoom();
+  if (room_.load(std::memory_order_seq_cst) != 0) {
+    const uint32_t lanes = room_.exchange(0, std::memory_order_seq_cst);
+    for (int lane = 0; lane < kMaxLanes; ++lane) {
+      if ((lanes >> lane & 1) != 0) OnRoom(lane);
+    }
     any = true;
   }
   for (int i = 0; i < kMaxNewPerTurn; ++i) {
@@ -403,6 +414,7 @@ void Processor::Shutdown(Slot& slot) {
   static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
   static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
   static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
+  static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
   connection.SetStarved(false);
   connection.SetWaitingForMemory(false);
   if (starved_.empty()) receive_buffers_.SetStarved(false);
@@ -465,6 +477,7 @@ void Processor::CloseSocket(Slot& slot) {
   sender_.Abandon(slot);
   SlotMemory memory(*this, slot);
   slot.receive.Clear(memory);
+  DropNextRequest(slot);
   SpendGranted(slot);
   ring_->Close(slot.fd);
   slot.fd = -1;

@@ -75,7 +75,7 @@ class Processor final : public ThreadBody,
   void EnqueueResponse(ConnectionRequest* request) override;
   void EnqueueThrottle(ThrottleSignal* signal) override;
   void EnqueueRunStarted(RequestRun* run) override;
-  void EnqueueRoom() override;
+  void EnqueueRoom(int lane) override;
   void EnqueueShed() override;
   // Accepts from it, too, until StopAccepting.
   void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
@@ -151,8 +151,8 @@ class Processor final : public ThreadBody,
   void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnNewConnection(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
   void OnResponse(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
-  void OnRunStarted(RequestRun* run) GYRE_REQUIRES_OWNER(owner_);
-  void OnRoom() GYRE_REQUIRES_OWNER(owner_);
+  void OnRunStarted(ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  void OnRoom(int lane) GYRE_REQUIRES_OWNER(owner_);
   void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnThrottleSignal(ThrottleSignal* signal) GYRE_REQUIRES_OWNER(owner_);
   void OnDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -166,6 +166,13 @@ class Processor final : public ThreadBody,
   void StartDirect(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelReceive(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void DispatchFrames(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // The connection's next whole frame as a request; null when there is none now.
+  ConnectionRequest* TakeFrame(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // As much as belongs into one run, linked; null when nothing may be taken now.
+  ConnectionRequest* TakeRun(Slot& slot, RequestRun* run, int64_t* bytes)
+      GYRE_REQUIRES_OWNER(owner_);
+  // False: the connection had its share of this turn, and stands in line.
+  bool MayTakeMore(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void SendRun(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void StartInline(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void DropResponses(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -194,6 +201,8 @@ class Processor final : public ThreadBody,
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
       GYRE_REQUIRES_OWNER(owner_);
+  void ServeYielded() GYRE_REQUIRES_OWNER(owner_);
+  void DropNextRequest(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void FinishFront(Slot& slot, bool sent) GYRE_REQUIRES_OWNER(owner_);
   ConnectionRequest* AcquireRequest() GYRE_REQUIRES_OWNER(owner_);
   void ReleaseRequest(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
@@ -240,8 +249,10 @@ class Processor final : public ThreadBody,
   IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
-  IntrusiveList<Slot, ParkedTag> parked_runs_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, YieldTag> yielded_ ABSL_GUARDED_BY(owner_);
+  uint32_t turn_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<std::unique_ptr<ConnectionRequest>> requests_ ABSL_GUARDED_BY(owner_);
   std::vector<ConnectionRequest*> free_requests_ ABSL_GUARDED_BY(owner_);
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
@@ -267,7 +278,7 @@ class Processor final : public ThreadBody,
   MpscQueue responses_;
   MpscQueue started_runs_;
   MpscQueue granted_;
-  std::atomic<bool> room_{false};
+  std::atomic<uint32_t> room_{0};  // a bit for each lane
   std::atomic<bool> shed_requested_{false};
   std::atomic<bool> drain_requested_{false};
   std::atomic<bool> close_requested_{false};

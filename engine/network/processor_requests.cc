@@ -1,5 +1,6 @@
 // A processor's frames and requests: from received bytes to runs in the request
 // channel, and from responses to what leaves.
+#include <algorithm>
 #include <utility>
 
 #include "engine/network/processor.h"
@@ -9,58 +10,118 @@ namespace gyre {
 
 // --- frames and requests -----------------------------------------------------------
 
-void Processor::DispatchFrames(Slot& slot) {
+bool Processor::MayTakeMore(Slot& slot) {
+  if (slot.dispatch_turn != turn_) {
+    slot.dispatch_turn = turn_;
+    slot.dispatch_bytes = 0;
+  }
+  if (slot.dispatch_bytes < options_.connection.dispatch_quantum_bytes) return true;
+  slot.connection.SetYielded(true);
+  yielded_.PushBack(&slot);
+  metrics_.requests_yielded.Increment();
+  return false;
+}
+
+void Processor::ServeYielded() {
+  IntrusiveList<Slot, YieldTag> slots;
+  slots.TakeAll(&yielded_);
+  while (Slot* slot = slots.PopFront()) {
+    slot->connection.SetYielded(false);
+    Settle(*slot);
+  }
+}
+
+ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   SlotMemory memory(*this, slot);
-  const int32_t room = slot.connection.run_room();
+  NetworkReceive::Frame frame;
+  const char* reason = nullptr;
+  NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
+  if (slot.frame_late && status == NetworkReceive::Status::kNeedMore &&
+      slot.receive.TakeUnfinished(&frame)) {
+    status = NetworkReceive::Status::kFrame;
+  }
+  if (status == NetworkReceive::Status::kNoMemory) WaitForMemory(slot, memory.refused_bytes);
+  if (status == NetworkReceive::Status::kInvalid) {
+    metrics_.frames_invalid.Increment();
+    LogClose(slot, reason);
+    slot.connection.CloseAfterFlush();
+    slot.receive.Clear(memory);
+  }
+  if (status != NetworkReceive::Status::kFrame) return nullptr;
+  ConnectionRequest* request = AcquireRequest();
+  request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,
+                std::move(frame.payload), charges_memory_ ? frame.charged_bytes : 0, now_ns_);
+  if (charges_memory_ && frame.charged_bytes > 0) channel_.OnRequestCharged();
+  if (channel_.lane_count() > 1) {
+    const int lane = handler_.LaneOf(*request);
+    if (lane > 0 && lane < channel_.lane_count()) request->lane = static_cast<uint8_t>(lane);
+  }
+  if (limits_.max_in_flight > 1) request->alone = handler_.RunsAlone(*request);
+  slot.dispatch_bytes +=
+      std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
+  ++slot.traffic.requests;
+  metrics_.frames_received.Increment();
+  return request;
+}
+
+ConnectionRequest* Processor::TakeRun(Slot& slot, RequestRun* run, int64_t* bytes) {
+  const auto room = static_cast<uint32_t>(slot.connection.run_room());
   ConnectionRequest* first = nullptr;
   ConnectionRequest* last = nullptr;
-  int32_t count = 0;
-  while (count < room) {
-    NetworkReceive::Frame frame;
-    const char* reason = nullptr;
-    NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
-    if (slot.frame_late && status == NetworkReceive::Status::kNeedMore &&
-        slot.receive.TakeUnfinished(&frame)) {
-      status = NetworkReceive::Status::kFrame;
+  while (run->count < room && (first == nullptr || slot.connection.has_byte_room(*bytes))) {
+    ConnectionRequest* request = std::exchange(slot.next_request, nullptr);
+    if (request == nullptr && MayTakeMore(slot)) request = TakeFrame(slot);
+    if (request == nullptr) break;
+    const bool must_wait = request->alone && (first != nullptr || slot.connection.in_flight() > 0);
+    if (must_wait || (first != nullptr && request->lane != first->lane)) {
+      slot.next_request = request;
+      slot.connection.SetNextAlone(request->alone);
+      break;
     }
-    if (status == NetworkReceive::Status::kFrame) {
-      ConnectionRequest* request = AcquireRequest();
-      request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,
-                    std::move(frame.payload), charges_memory_ ? frame.charged_bytes : 0, now_ns_);
-      if (charges_memory_ && frame.charged_bytes > 0) channel_.OnRequestCharged();
-      slot.output.Push(request);
-      if (last != nullptr) {
-        last->next_in_run = request;
-      } else {
-        first = request;
-      }
-      last = request;
-      ++count;
-      ++slot.traffic.requests;
-      metrics_.frames_received.Increment();
-      continue;
+    slot.connection.SetNextAlone(false);
+    if (first == nullptr) {
+      first = request;
+    } else {
+      last->next_in_run = request;
     }
-    if (status == NetworkReceive::Status::kNoMemory) {
-      WaitForMemory(slot, memory.refused_bytes);
-    } else if (status == NetworkReceive::Status::kInvalid) {
-      metrics_.frames_invalid.Increment();
-      LogClose(slot, reason);
-      slot.connection.CloseAfterFlush();
-      slot.receive.Clear(memory);
-    }
-    break;
+    request->first_in_run = first;
+    last = request;
+    ++run->count;
+    *bytes += request->in_flight_bytes;
+    if (request->alone) break;
   }
+  return first;
+}
+
+void Processor::DispatchFrames(Slot& slot) {
+  RequestRun run;
+  int64_t bytes = 0;
+  ConnectionRequest* const first = TakeRun(slot, &run, &bytes);
   SpendGranted(slot);
   ReportInput(slot, false);
-  if (!slot.receive.has_unseen()) slot.connection.OnInputExhausted();
-  if (count > 0) {
-    first->run.first = first;
-    first->run.sink = this;
-    first->run.count = static_cast<uint32_t>(count);
-    first->run.wants_started_notice = limits_.max_in_flight > 1;
-    slot.connection.OnRunDispatched(count, first->run.wants_started_notice);
-    SendRun(slot, first);
+  if (!slot.receive.has_unseen() && slot.next_request == nullptr) {
+    slot.connection.OnInputExhausted();
   }
+  if (first == nullptr) return;
+  for (ConnectionRequest* request = first; request != nullptr; request = request->next_in_run) {
+    slot.output.Push(request);
+  }
+  first->run.first = first;
+  first->run.sink = this;
+  first->run.count = run.count;
+  first->run.lane = first->lane;
+  // One that is alone says with its response that it was started.
+  first->run.wants_started_notice = limits_.max_in_flight > 1 && !first->alone;
+  slot.connection.OnRunDispatched(static_cast<int32_t>(run.count), bytes,
+                                  first->run.wants_started_notice, first->alone);
+  SendRun(slot, first);
+}
+
+void Processor::DropNextRequest(Slot& slot) {
+  ConnectionRequest* const request = std::exchange(slot.next_request, nullptr);
+  if (request == nullptr) return;
+  request->ReleaseFrame();
+  ReleaseRequest(request);
 }
 
 void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
@@ -73,27 +134,27 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
   }
   // Behind those that wait already: first come, first served.
   first->run_notice_pending = first->run.wants_started_notice;
-  if (parked_runs_.empty() && channel_.TrySend(&first->run)) return;
+  if (parked_runs_[first->lane].empty() && channel_.TrySend(&first->run)) return;
   metrics_.requests_parked.Increment();
   slot.parked_run = first;
   slot.connection.SetParked(true);
-  parked_runs_.PushBack(&slot);
-  channel_.WaitForRoom(this);
+  parked_runs_[first->lane].PushBack(&slot);
+  channel_.WaitForRoom(this, first->lane);
   // Room that came before the FIFO knew of this processor was told to nobody.
-  OnRoom();
+  OnRoom(first->lane);
 }
 
-void Processor::OnRoom() {
-  while (Slot* slot = parked_runs_.front()) {
+void Processor::OnRoom(int lane) {
+  while (Slot* slot = parked_runs_[lane].front()) {
     if (!channel_.TrySend(&slot->parked_run->run)) {
-      channel_.WaitForRoom(this);
+      channel_.WaitForRoom(this, lane);
       if (!channel_.TrySend(&slot->parked_run->run)) return;
     }
     static_cast<IntrusiveListNode<ParkedTag>*>(slot)->Unlink();
     slot->parked_run = nullptr;
     slot->connection.SetParked(false);
   }
-  channel_.PassRoomOn();
+  channel_.PassRoomOn(lane);
 }
 
 void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
@@ -126,18 +187,21 @@ void Processor::OnResponse(ConnectionRequest* request) {
   DCHECK_EQ(slot.generation, request->generation());
   if (!slot.transport->passes_through()) slot.transport->Wrap(&request->response());
   slot.last_progress_ns = now_ns_;
+  if (limits_.max_in_flight > 1) {
+    const int64_t bytes = request->response().memory_bytes();
+    slot.connection.OnInFlightBytes(bytes - request->in_flight_bytes);
+    request->in_flight_bytes = bytes;
+    if (request->tells_run_started) OnRunStarted(request->first_in_run);
+  }
   const int32_t ready = slot.output.MarkReady(request);
   if (ready == 0) return;
   slot.connection.OnResponsesReady(ready);
 }
 
-void Processor::OnRunStarted(RequestRun* run) {
-  ConnectionRequest* request = run->first;
-  request->run_notice_pending = false;
-  Slot& slot = table_.At(request->slot());
-  slot.connection.OnRunStarted();
-  if (request->finished) ReleaseRequest(request);
-  Settle(slot);
+void Processor::OnRunStarted(ConnectionRequest* first) {
+  first->run_notice_pending = false;
+  table_.At(first->slot()).connection.OnRunStarted();
+  if (first->finished) ReleaseRequest(first);
 }
 
 void Processor::OnFrontSent(Slot& slot) {
@@ -170,7 +234,7 @@ void Processor::FinishFront(Slot& slot, bool sent) {
   request->times().sent_ns = sent ? now_ns_ : request->times().response_dequeued_ns;
   request_metrics_.Record(request->api, request->times(), request->frame_bytes());
   if (request->closes_after()) slot.connection.CloseAfterFlush();
-  slot.connection.OnResponseSent();
+  slot.connection.OnResponseSent(request->in_flight_bytes);
   // A frame that came meanwhile had to wait: its time begins now.
   slot.frame_started_ns = now_ns_;
   slot.last_progress_ns = now_ns_;

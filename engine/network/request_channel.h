@@ -1,12 +1,13 @@
-// Between processors and handlers. Runs go through one bounded lock-free queue to
-// whichever handler is free; responses go straight back to the sink that sent the
-// run and cannot fail. Beside the queue lies the continuation lane, which is never
-// full and is taken first.
+// Between processors and handlers. Runs go through bounded lock-free queues, one for
+// each lane, to whichever handler is free; responses go straight back to the sink
+// that sent the run and cannot fail. Beside the lanes lies that of continuations,
+// which is never full and is taken first.
 //
-// A full queue refuses: the processor parks that connection and waits for room in
-// the channel's FIFO; each pop that makes room wakes the first waiting processor.
+// A full lane refuses: the processor parks that connection and waits for room in
+// the lane's FIFO; each pop that makes room wakes the first waiting processor. Other
+// lanes go on. What a lane is for is the business of RequestHandler::LaneOf.
 //
-// Threads: TrySend, WaitForRoom processors; Post any; Take…, Park… handlers.
+// Threads: TrySend, WaitForRoom processors; Post, SetLaneWeight any; Take… handlers.
 // Owns: nothing that passes through.  Borrows: clock, memory budget.
 // Invariant: while a processor waits for room, some pop or PassRoomOn will call its
 // EnqueueRoom.
@@ -16,6 +17,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/concurrent/continuation.h"
@@ -24,29 +28,39 @@
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/concurrent/mutex.h"
 #include "engine/memory/memory_pool.h"
+#include "engine/network/lane_scheduler.h"
+#include "engine/network/request_lane.h"
 #include "engine/network/request_run.h"
 
 namespace gyre {
 
 class RequestChannel final : public ContinuationLane {
  public:
-  // `capacity` runs (rounded up to a power of two). `memory` is charged with the
-  // bytes of requests.
-  RequestChannel(uint32_t capacity, const Clock& clock, MemoryPool& memory);
+  // `capacity` runs (rounded up to a power of two) in each lane, of which there are
+  // at most kMaxLanes; none given: one. `memory` is charged with the bytes of requests.
+  RequestChannel(uint32_t capacity, const Clock& clock, MemoryPool& memory,
+                 const std::vector<RequestLaneOptions>& lanes = {});
+
+  int lane_count() const { return static_cast<int>(lanes_.size()); }
+  const std::string& lane_name(int lane) const { return lanes_[Index(lane)]->name; }
 
   // --- processors ------------------------------------------------------------
-  // False: full; the run stays the caller's.
+  // False: its lane is full; the run stays the caller's.
   bool TrySend(RequestRun* run);
-  // Puts `sink` at the end of the FIFO of those waiting for room, unless it is
-  // there already. The caller tries once more afterwards: room that came in
+  // Puts `sink` at the end of the FIFO of those waiting for room in the lane, unless
+  // it is there already. The caller tries once more afterwards: room that came in
   // between was seen by nobody.
-  void WaitForRoom(ResponseSink* sink);
+  void WaitForRoom(ResponseSink* sink, int lane);
   // A woken processor had no use for the room: the next in the FIFO gets it.
-  void PassRoomOn();
-  // Takes `sink` out of the FIFO; before it is destroyed.
+  void PassRoomOn(int lane);
+  // Takes `sink` out of every FIFO; before it is destroyed.
   void ForgetWaiter(ResponseSink* sink);
 
   // --- any thread --------------------------------------------------------------
+  // Takes effect with each handler's next turn of the lane.
+  void SetLaneWeight(int lane, int32_t weight) {
+    lanes_[Index(lane)]->weight.store(weight, std::memory_order_relaxed);
+  }
   void Post(Continuation* continuation) override;
   void DropAll() override;
   // A whole request holds `bytes` of the budget until ReleaseRequestBytes.
@@ -60,7 +74,8 @@ class RequestChannel final : public ContinuationLane {
   const Clock& clock() const { return clock_; }
   MemoryPool& memory() { return memory_; }
   // Approximate.
-  size_t queued_runs() const { return runs_.SizeApprox(); }
+  size_t queued_runs() const;
+  size_t queued_runs(int lane) const { return lanes_[Index(lane)]->runs.SizeApprox(); }
 
   // --- handlers ----------------------------------------------------------------
   // The oldest posted continuation; null when there is none, or when another
@@ -69,16 +84,32 @@ class RequestChannel final : public ContinuationLane {
   bool has_continuations() const {
     return continuation_count_.load(std::memory_order_seq_cst) != 0;
   }
-  RequestRun* TryTake();
+  // `scheduler` is the caller's, always the same.
+  RequestRun* TryTake(LaneScheduler& scheduler);
   // Where idle handlers sleep: TrySend and Post notify one sleeper.
   EventCount& idle_handlers() { return idle_handlers_; }
 
  private:
-  void WakeFirstWaiter();
+  struct Lane {
+    Lane(const RequestLaneOptions& options, uint32_t capacity)
+        : name(options.name), weight(options.weight), runs(capacity) {}
+
+    const std::string name;
+    std::atomic<int32_t> weight;
+    MpmcQueue<RequestRun*> runs;
+    // Mirrors waiters.size(), so that a pop without waiters takes no lock.
+    // seq_cst with the queue's cells: see WaitForRoom.
+    std::atomic<int32_t> waiter_count{0};
+    std::deque<ResponseSink*> waiters;  // guarded by the channel's mutex_
+  };
+
+  static size_t Index(int lane) { return static_cast<size_t>(lane); }
+  RequestRun* TryTakeFrom(int lane);
+  void WakeFirstWaiter(int lane);
 
   const Clock& clock_;
   MemoryPool& memory_;
-  MpmcQueue<RequestRun*> runs_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
   EventCount idle_handlers_;
 
   MpscQueue continuations_;
@@ -88,11 +119,7 @@ class RequestChannel final : public ContinuationLane {
   std::atomic<int64_t> charged_requests_{0};
   std::atomic_flag taking_continuation_;  // makes the taker the one consumer
 
-  // Mirrors waiters_.size(), so that a pop without waiters takes no lock.
-  // seq_cst with the queue's cells: see WaitForRoom.
-  std::atomic<int32_t> waiter_count_{0};
   Mutex mutex_;
-  std::deque<ResponseSink*> waiters_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gyre

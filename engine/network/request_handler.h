@@ -22,6 +22,16 @@ class RequestHandler {
   // True when Start(request) neither blocks nor does file I/O, so that it may
   // run on the processor.
   virtual bool RunsInline(const Request& request) const { return false; }
+
+  // Which of the request channel's lanes it waits in (see SocketServerOptions::lanes);
+  // one that there is not means lane 0. On the processor, like the next one: a look at
+  // the frame's first bytes.
+  virtual int LaneOf(const Request& request) const { return 0; }
+
+  // True when it must neither overtake nor be overtaken: it starts when every earlier
+  // request of its connection is answered, and the next one starts when it is. Asked
+  // only where several may be in flight.
+  virtual bool RunsAlone(const Request& request) const { return false; }
 };
 
 }  // namespace gyre

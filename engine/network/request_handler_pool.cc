@@ -9,7 +9,7 @@ bool HandlerWorker::RunOnce(int64_t now_ns) {
     continuation->run(continuation);
     return true;
   }
-  if (RequestRun* run = channel_.TryTake()) {
+  if (RequestRun* run = channel_.TryTake(lanes_)) {
     StartRun(run, handler_, clock_);
     return true;
   }
@@ -29,10 +29,14 @@ void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clo
     request->times().dequeued_ns = now_ns;
     handler.Start(request);
     now_ns = clock.NowNs();
-    if (request->MarkStarted(now_ns)) sink->EnqueueResponse(request);
+    if (!request->MarkStarted(now_ns)) {
+      if (next == nullptr && wants_notice) sink->EnqueueRunStarted(run);
+    } else {
+      request->tells_run_started = next == nullptr && wants_notice;
+      sink->EnqueueResponse(request);
+    }
     request = next;
   }
-  if (wants_notice) sink->EnqueueRunStarted(run);
 }
 
 RequestHandlerPool::RequestHandlerPool(int32_t thread_count, RequestChannel& channel,

@@ -27,13 +27,14 @@ class HandlerWorker final : public ThreadBody {
   bool RunOnce(int64_t now_ns) override;
 
   // Starts every request of the run in order and hands back those that were
-  // answered meanwhile. Also what inline dispatch calls on the processor.
+  // answered meanwhile.
   static void StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock);
 
  private:
   RequestChannel& channel_;
   RequestHandler& handler_;
   const Clock& clock_;
+  LaneScheduler lanes_;
 };
 
 class RequestHandlerPool {

@@ -1,6 +1,6 @@
 // What the request channel carries: a run, up to N consecutive frames of one
-// connection (N = max_in_flight_requests_per_connection). At most one run of a
-// connection is queued or starting, so its requests start in order on one
+// connection and one lane (N = max_in_flight_requests_per_connection). At most one
+// run of a connection is queued or starting, so its requests start in order on one
 // handler; they finish in any order and leave in order.
 //
 // A request goes back to its processor once it is both started (Start returned)
@@ -34,10 +34,11 @@ class ResponseSink {
   // its request and comes before the response; an end is the sink's to delete.
   virtual void EnqueueThrottle(ThrottleSignal* signal) = 0;
   // Every request of the run was started: the connection's next run may go. Sent
-  // only for runs with `wants_started_notice`.
+  // only for runs with `wants_started_notice`, and not when the response of the
+  // run's last request says it (`tells_run_started`).
   virtual void EnqueueRunStarted(RequestRun* run) = 0;
-  // The channel that was full has room again.
-  virtual void EnqueueRoom() = 0;
+  // The lane of the channel that was full has room again.
+  virtual void EnqueueRoom(int lane) = 0;
 
  protected:
   ~ResponseSink() = default;
@@ -48,6 +49,7 @@ struct RequestRun : MpscNode {
   ConnectionRequest* first = nullptr;
   ResponseSink* sink = nullptr;
   uint32_t count = 0;
+  uint8_t lane = 0;
   // With N = 1 the response says it all, and the run is not looked at again.
   bool wants_started_notice = false;
 };
@@ -79,7 +81,12 @@ class ConnectionRequest final : public Request {
     slot_ = slot;
     generation_ = generation;
     marks_.store(0, std::memory_order_relaxed);
+    lane = 0;
+    alone = false;
+    in_flight_bytes = frame_bytes_;
     next_in_run = nullptr;
+    first_in_run = nullptr;
+    tells_run_started = false;
     next_in_order = nullptr;
     ready = false;
     run_notice_pending = false;
@@ -110,9 +117,17 @@ class ConnectionRequest final : public Request {
 
   // The run's links: written by the processor before the hand-over.
   ConnectionRequest* next_in_run = nullptr;
+  ConnectionRequest* first_in_run = nullptr;
   RequestRun run;
 
+  // Of the run's last request, written by whoever starts it before the response goes:
+  // it needed no notice, because it was answered by then.
+  bool tells_run_started = false;
+
   // The processor's own, never touched by another thread.
+  uint8_t lane = 0;
+  bool alone = false;           // nothing else of its connection is in flight with it
+  int64_t in_flight_bytes = 0;  // of the connection's budget
   ConnectionRequest* next_in_order = nullptr;
   bool ready = false;               // the response is here
   bool run_notice_pending = false;  // `run` is still out

@@ -76,6 +76,16 @@ absl::Status CheckConnection(const SocketServerOptions& options,
   GYRE_RETURN_IF_ERROR(AtLeast("socket_request_max_bytes", connection.socket_request_max_bytes, 1));
   GYRE_RETURN_IF_ERROR(AtLeast("max_in_flight_requests_per_connection",
                                connection.max_in_flight_requests_per_connection, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("max_in_flight_bytes_per_connection",
+                               connection.max_in_flight_bytes_per_connection, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("dispatch_quantum_bytes", connection.dispatch_quantum_bytes, 1));
+  if (options.lanes.size() > size_t{kMaxLanes}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.lanes.size(), " lanes; there are at most ", kMaxLanes));
+  }
+  for (const RequestLaneOptions& lane : options.lanes) {
+    GYRE_RETURN_IF_ERROR(AtLeast(absl::StrCat("weight of lane ", lane.name), lane.weight, 1));
+  }
   if (connection.socket_request_max_bytes > int64_t{LargeRanges::kMaxRangeBytes} - kPageBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket_request_max_bytes=", connection.socket_request_max_bytes,

@@ -18,6 +18,7 @@
 #include "engine/base/clock.h"
 #include "engine/network/endpoint.h"
 #include "engine/network/frame_decoder.h"
+#include "engine/network/request_lane.h"
 #include "engine/uring/ring.h"
 
 namespace gyre {
@@ -86,11 +87,19 @@ struct ConnectionOptions {
   // From a frame's first byte to its last, while no request is in flight; < 0: no
   // limit. What happens then is the frame decoder's choice.
   int64_t frame_timeout_ms = -1;
+  // Of one connection: how many requests are in flight, and the bytes they take (the
+  // request's until it is answered, the answer's until it is sent; files count
+  // nothing). A single request may be larger.
   int32_t max_in_flight_requests_per_connection = 1;
+  int64_t max_in_flight_bytes_per_connection = 8 * 1024 * 1024;
   int64_t receive_ahead_bytes = 64 * 1024;
   Dispatch dispatch = Dispatch::kPool;
   FileTransfer file_transfer = FileTransfer::kAuto;
   int64_t file_copy_max_bytes = 16 * 1024;
+  // How much of one connection's requests is taken in a turn before the others get
+  // one; a small request counts as kSmallRequestBytes.
+  static constexpr int64_t kSmallRequestBytes = 256;
+  int64_t dispatch_quantum_bytes = 64 * 1024;
   // How much one connection may send of a file before the others get a turn.
   int64_t send_quantum_bytes = 256 * 1024;
 };
@@ -130,7 +139,10 @@ struct SocketServerOptions {
   std::string thread_name_prefix;
   int32_t num_network_threads = 3;  // for each listener that does not say otherwise
   int32_t num_io_threads = 8;
-  int32_t queued_max_requests = 500;
+  int32_t queued_max_requests = 500;  // in each lane
+  // What RequestHandler::LaneOf counts; none: one lane for all. Privileged listeners
+  // have one in any case.
+  std::vector<RequestLaneOptions> lanes;
   // Bytes of requests that were read and not yet answered, over all connections.
   // <= 0: no limit. Memory of the receive rings is not counted.
   int64_t queued_max_request_bytes = -1;

@@ -79,6 +79,12 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
 
 }  // namespace
 
+// One lane's queue, as a gauge's callback knows it.
+struct LaneGauge {
+  const RequestChannel* channel = nullptr;
+  int lane = 0;
+};
+
 struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
       : options(std::move(server_options)),
@@ -94,6 +100,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
         data_plane(NetworkPlaneOptions{.name = options.thread_name_prefix,
                                        .num_io_threads = options.num_io_threads,
                                        .queued_max_requests = options.queued_max_requests,
+                                       .lanes = options.lanes,
                                        .request_budget_bytes = DataPlaneBudget(options)},
                    clock) {}
 
@@ -124,6 +131,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   RequestMetrics request_metrics;
   ListenerHandlers handlers;
   NetworkPlane data_plane;
+  std::vector<std::unique_ptr<LaneGauge>> lane_gauges;
   std::vector<std::unique_ptr<NetworkPlane>> privileged_planes;  // [i]: of listener i, or null
   RingFactory make_ring;
   int next_processor_index = 0;
@@ -215,6 +223,17 @@ void SocketServer::State::RegisterGauges() {
         return static_cast<int64_t>(static_cast<const RequestChannel*>(context)->queued_runs());
       },
       &data_plane.channel());
+  for (int lane = 0; lane < static_cast<int>(options.lanes.size()); ++lane) {
+    lane_gauges.push_back(std::make_unique<LaneGauge>(LaneGauge{&data_plane.channel(), lane}));
+    options.metrics->AddCallbackGauge(
+        "request_lane_queue_size", "Runs of one lane waiting for a handler.",
+        absl::StrCat("lane=\"", data_plane.channel().lane_name(lane), "\""),
+        [](const void* context) {
+          const auto* gauge = static_cast<const LaneGauge*>(context);
+          return static_cast<int64_t>(gauge->channel->queued_runs(gauge->lane));
+        },
+        lane_gauges.back().get());
+  }
   options.metrics->AddCallbackGauge(
       "request_memory_used_bytes", "Bytes of requests read and not yet answered.", "",
       [](const void* context) { return static_cast<const MemoryPool*>(context)->used_bytes(); },
@@ -255,6 +274,7 @@ void SocketServer::State::Stop() {
   quotas.SetExcessListener(nullptr);
   if (options.metrics != nullptr) {
     options.metrics->RemoveCallbackGauges(&data_plane.channel());
+    for (const auto& gauge : lane_gauges) options.metrics->RemoveCallbackGauges(gauge.get());
     options.metrics->RemoveCallbackGauges(&data_plane.memory());
   }
   if (!started) return;

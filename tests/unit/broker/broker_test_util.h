@@ -203,7 +203,7 @@ class TestBroker : public ResponseSink {
   }
   void EnqueueThrottle(ThrottleSignal*) override {}
   void EnqueueRunStarted(RequestRun*) override {}
-  void EnqueueRoom() override {}
+  void EnqueueRoom(int) override {}
 
   FaultInjectingFileSystem disk{1};
   ManualFileIo file_io;

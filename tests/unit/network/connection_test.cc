@@ -25,7 +25,7 @@ class ConnectionTest : public ::testing::Test {
     ASSERT_EQ(connection_.Decide(), Step::kDispatch);
     if (!more) connection_.OnInputExhausted();
     connection_.OnInput(more ? 100 : 0, false, false, more, false);
-    connection_.OnRunDispatched(1, false);
+    connection_.OnRunDispatched(1, 1 * 100, false, false);
   }
   void Send() {
     ASSERT_EQ(connection_.Decide(), Step::kSend);
@@ -35,7 +35,7 @@ class ConnectionTest : public ::testing::Test {
   void Sent() {
     connection_.OnOperationRetired();
     connection_.OnSendIdle();
-    connection_.OnResponseSent();
+    connection_.OnResponseSent(100);
   }
   void Close() {
     ASSERT_EQ(connection_.Decide(), Step::kShutdown);
@@ -48,7 +48,7 @@ class ConnectionTest : public ::testing::Test {
     connection_.OnClosed();
   }
 
-  Connection::Limits limits_{1000, 1, true};
+  Connection::Limits limits_{1000, 1, INT64_MAX, true};
   Connection connection_{limits_};
 };
 
@@ -146,14 +146,14 @@ TEST_F(ConnectionTest, AfterAResetWholeFramesAreStartedAndAnswersDropped) {
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   connection_.OnResponsesReady(1);
   ASSERT_EQ(connection_.Decide(), Step::kDropResponses);
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   Dispatch();
   // Nothing is left to start: the socket closes, the slot waits for the handler.
   Close();
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   connection_.OnResponsesReady(1);
   ASSERT_EQ(connection_.Decide(), Step::kDropResponses);
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   EXPECT_EQ(connection_.Decide(), Step::kFree);
 }
 
@@ -180,7 +180,7 @@ TEST_F(ConnectionTest, AnAbortShutsDownAtOnceAndFreesAfterTheHandlers) {
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   connection_.OnResponsesReady(1);
   EXPECT_EQ(connection_.Decide(), Step::kDropResponses);
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   EXPECT_EQ(connection_.Decide(), Step::kFree);
 }
 
@@ -259,13 +259,13 @@ TEST_F(ConnectionTest, SeveralInFlightMuteAtTheLimitOnly) {
   Bytes(500);
   ASSERT_EQ(connection_.Decide(), Step::kDispatch);
   EXPECT_EQ(connection_.run_room(), 3);
-  connection_.OnRunDispatched(2, true);
+  connection_.OnRunDispatched(2, 2 * 100, true, false);
   EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
   // One run at a time.
   EXPECT_EQ(connection_.run_room(), 0);
   connection_.OnRunStarted();
   EXPECT_EQ(connection_.run_room(), 1);
-  connection_.OnRunDispatched(1, true);
+  connection_.OnRunDispatched(1, 1 * 100, true, false);
   connection_.OnRunStarted();
   EXPECT_EQ(connection_.mute(), MuteState::kMutedAndResponsePending);
   EXPECT_EQ(connection_.run_room(), 0);
@@ -308,13 +308,13 @@ TEST_F(ConnectionTest, ThrottlingsOfSeveralRequestsOverlapAndTheLastEndCounts) {
   limits_.max_in_flight = 3;
   Arm();
   Bytes(500);
-  connection_.OnRunDispatched(2, false);
+  connection_.OnRunDispatched(2, 2 * 100, false, false);
   EXPECT_TRUE(connection_.OnThrottleStarted());
   EXPECT_TRUE(connection_.OnThrottleStarted());
   EXPECT_EQ(connection_.run_room(), 0);
   connection_.OnResponsesReady(2);
   Send();
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottledAndResponsePending);
   Sent();
   EXPECT_EQ(connection_.mute(), MuteState::kMutedAndThrottled);
@@ -328,25 +328,25 @@ TEST_F(ConnectionTest, AfterAThrottlingOneIsInFlightUntilOneWentByWithout) {
   limits_.max_in_flight = 5;
   Arm();
   Bytes(500);
-  connection_.OnRunDispatched(3, false);
+  connection_.OnRunDispatched(3, 3 * 100, false, false);
   EXPECT_TRUE(connection_.OnThrottleStarted());
   EXPECT_TRUE(connection_.OnThrottleEnded());
   // The answers that are due leave before the next is taken.
   connection_.OnResponsesReady(3);
   for (int left = 3; left > 0; --left) {
     EXPECT_EQ(connection_.run_room(), 0) << left;
-    connection_.OnResponseSent();
+    connection_.OnResponseSent(100);
   }
   EXPECT_EQ(connection_.run_room(), 1);
-  connection_.OnRunDispatched(1, false);
+  connection_.OnRunDispatched(1, 1 * 100, false, false);
   EXPECT_TRUE(connection_.OnThrottleStarted());
   EXPECT_TRUE(connection_.OnThrottleEnded());
   connection_.OnResponsesReady(1);
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   EXPECT_EQ(connection_.run_room(), 1) << "that one was throttled, too";
-  connection_.OnRunDispatched(1, false);
+  connection_.OnRunDispatched(1, 1 * 100, false, false);
   connection_.OnResponsesReady(1);
-  connection_.OnResponseSent();
+  connection_.OnResponseSent(100);
   EXPECT_EQ(connection_.run_room(), 5);
 }
 
@@ -380,6 +380,68 @@ TEST_F(ConnectionTest, AThrottledPeerThatFinishedWithNothingLeftEndsAtOnce) {
   Retire();
   Close();
   EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, TheByteBudgetHoldsBackTheNextUntilAnAnswerLeft) {
+  limits_.max_in_flight = 5;
+  limits_.max_in_flight_bytes = 1000;
+  Arm();
+  Bytes(900);
+  EXPECT_TRUE(connection_.has_byte_room(999));
+  EXPECT_FALSE(connection_.has_byte_room(1000));
+  connection_.OnRunDispatched(2, 700, false, false);
+  EXPECT_EQ(connection_.run_room(), 3);
+  // The first one's answer is large, and is not read.
+  connection_.OnInFlightBytes(600 - 300);
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(1);
+  Send();
+  connection_.OnOperationRetired();
+  connection_.OnSendIdle();
+  connection_.OnResponseSent(600);
+  EXPECT_EQ(connection_.run_room(), 4);
+}
+
+TEST_F(ConnectionTest, OneRequestLargerThanTheByteBudgetGoesByItself) {
+  limits_.max_in_flight = 5;
+  limits_.max_in_flight_bytes = 1000;
+  Arm();
+  Bytes(900);
+  connection_.OnRunDispatched(1, 100'000, false, false);
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(1);
+  connection_.OnResponseSent(100'000);
+  EXPECT_EQ(connection_.run_room(), 5);
+}
+
+TEST_F(ConnectionTest, OneThatRunsAloneWaitsForThoseBeforeAndHoldsBackThoseAfter) {
+  limits_.max_in_flight = 5;
+  Arm();
+  Bytes(900);
+  connection_.OnRunDispatched(2, 200, false, false);
+  connection_.SetNextAlone(true);
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(2);
+  connection_.OnResponseSent(100);
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponseSent(100);
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+  connection_.SetNextAlone(false);
+  connection_.OnRunDispatched(1, 100, false, /*alone=*/true);
+  EXPECT_EQ(connection_.run_room(), 0);
+  EXPECT_EQ(connection_.mute(), MuteState::kMutedAndResponsePending);
+  connection_.OnResponsesReady(1);
+  connection_.OnResponseSent(100);
+  EXPECT_EQ(connection_.run_room(), 5);
+}
+
+TEST_F(ConnectionTest, OneThatHadItsShareOfTheTurnTakesNoMoreInIt) {
+  Arm();
+  Bytes(900);
+  connection_.SetYielded(true);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.SetYielded(false);
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
 }
 
 TEST_F(ConnectionTest, AHangupWatchThatToldAllIsNotArmedAgain) {

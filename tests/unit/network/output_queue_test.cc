@@ -16,7 +16,7 @@ struct Sink final : ResponseSink {
   void EnqueueResponse(ConnectionRequest* request) override { responses.push_back(request); }
   void EnqueueThrottle(ThrottleSignal*) override {}
   void EnqueueRunStarted(RequestRun*) override {}
-  void EnqueueRoom() override {}
+  void EnqueueRoom(int) override {}
   std::vector<ConnectionRequest*> responses;
 };
 

@@ -1,7 +1,9 @@
 #include "engine/network/request_channel.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,7 +18,7 @@ struct Sink final : ResponseSink {
   void EnqueueResponse(ConnectionRequest*) override { ++responses; }
   void EnqueueThrottle(ThrottleSignal*) override { ++throttles; }
   void EnqueueRunStarted(RequestRun*) override { ++started; }
-  void EnqueueRoom() override { ++room; }
+  void EnqueueRoom(int) override { ++room; }
   std::atomic<int> responses{0}, throttles{0}, started{0}, room{0};
 };
 
@@ -32,6 +34,7 @@ class RequestChannelTest : public ::testing::Test {
   }
 
   MemoryPool memory_{MemoryPool::kUnbounded};
+  LaneScheduler scheduler_;
   RequestChannel channel_{2, Clock::Real(), memory_};
   std::vector<std::unique_ptr<ConnectionRequest>> requests_;
 };
@@ -41,28 +44,123 @@ TEST_F(RequestChannelTest, EachPopWakesTheFirstThatWaits) {
   ASSERT_TRUE(channel_.TrySend(Run(&a)));
   ASSERT_TRUE(channel_.TrySend(Run(&a)));
   EXPECT_FALSE(channel_.TrySend(Run(&a)));
-  channel_.WaitForRoom(&b);
-  channel_.WaitForRoom(&a);
-  channel_.WaitForRoom(&b);  // is there already
-  EXPECT_NE(channel_.TryTake(), nullptr);
+  channel_.WaitForRoom(&b, 0);
+  channel_.WaitForRoom(&a, 0);
+  channel_.WaitForRoom(&b, 0);  // is there already
+  EXPECT_NE(channel_.TryTake(scheduler_), nullptr);
   EXPECT_EQ(b.room, 1);
   EXPECT_EQ(a.room, 0);
-  EXPECT_NE(channel_.TryTake(), nullptr);
+  EXPECT_NE(channel_.TryTake(scheduler_), nullptr);
   EXPECT_EQ(a.room, 1);
   EXPECT_EQ(b.room, 1);
-  EXPECT_EQ(channel_.TryTake(), nullptr);
+  EXPECT_EQ(channel_.TryTake(scheduler_), nullptr);
 }
 
 TEST_F(RequestChannelTest, RoomThatIsNotUsedIsPassedOn) {
   Sink a, b;
-  channel_.WaitForRoom(&a);
-  channel_.WaitForRoom(&b);
+  channel_.WaitForRoom(&a, 0);
+  channel_.WaitForRoom(&b, 0);
   channel_.ForgetWaiter(&a);
-  channel_.PassRoomOn();
+  channel_.PassRoomOn(0);
   EXPECT_EQ(a.room, 0);
   EXPECT_EQ(b.room, 1);
-  channel_.PassRoomOn();
+  channel_.PassRoomOn(0);
   EXPECT_EQ(b.room, 1);
+}
+
+class LanesTest : public ::testing::Test {
+ protected:
+  // Puts `count` runs of `requests` each into a lane; how many it took.
+  int Fill(int lane, int count, uint32_t requests = 1) {
+    for (int i = 0; i < count; ++i) {
+      auto run = std::make_unique<RequestRun>();
+      run->lane = static_cast<uint8_t>(lane);
+      run->count = requests;
+      run->sink = &sink_;
+      if (!channel_.TrySend(run.get())) return i;
+      runs_.push_back(std::move(run));
+    }
+    return count;
+  }
+  // The lanes of the next runs; "-" where there is none.
+  std::string Take(int count) {
+    std::string lanes;
+    for (int i = 0; i < count; ++i) {
+      const RequestRun* run = channel_.TryTake(scheduler_);
+      lanes += run == nullptr ? '-' : static_cast<char>('0' + run->lane);
+    }
+    return lanes;
+  }
+
+  Sink sink_;
+  MemoryPool memory_{MemoryPool::kUnbounded};
+  LaneScheduler scheduler_;
+  RequestChannel channel_{8, Clock::Real(), memory_, {{"a", 1}, {"b", 3}, {"c", 2}}};
+  std::vector<std::unique_ptr<RequestRun>> runs_;
+};
+
+TEST_F(LanesTest, TurnsAreSharedByWeight) {
+  for (int lane = 0; lane < 3; ++lane) ASSERT_EQ(Fill(lane, 8), 8);
+  const std::string taken = Take(12);
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), '0'), 2) << taken;
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), '1'), 6) << taken;
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), '2'), 4) << taken;
+}
+
+TEST_F(LanesTest, WhoeverIsAloneHasEveryTurnAndSavesNothingUp) {
+  ASSERT_EQ(Fill(0, 8), 8);
+  EXPECT_EQ(Take(8), "00000000");
+  EXPECT_EQ(Take(1), "-");
+  // Lane 1 was idle all the while and gets its weight, not more.
+  ASSERT_EQ(Fill(0, 8), 8);
+  ASSERT_EQ(Fill(1, 8), 8);
+  const std::string taken = Take(8);
+  EXPECT_GE(std::count(taken.begin(), taken.end(), '0'), 2) << taken;
+  EXPECT_LE(std::count(taken.begin(), taken.end(), '1'), 6) << taken;
+}
+
+TEST_F(LanesTest, AFloodInOneLaneDelaysAnotherByOneTurn) {
+  ASSERT_EQ(Fill(1, 8), 8);
+  EXPECT_EQ(Take(1), "1");
+  ASSERT_EQ(Fill(0, 1), 1);
+  const std::string taken = Take(4);
+  EXPECT_NE(taken.find('0'), std::string::npos) << taken;
+}
+
+TEST_F(LanesTest, WhatALongRunTookBeyondItsTurnIsOwed) {
+  ASSERT_EQ(Fill(0, 8, /*requests=*/9), 8);
+  ASSERT_EQ(Fill(2, 8, /*requests=*/1), 8);
+  // Nine requests against two in a turn: eight of the others follow each.
+  const std::string taken = Take(9);
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), '0'), 1) << taken;
+}
+
+TEST_F(LanesTest, NobodyWaitsForALaneThatOwes) {
+  ASSERT_EQ(Fill(0, 3, /*requests=*/1'000'000), 3);
+  EXPECT_EQ(Take(4), "000-");
+}
+
+TEST_F(LanesTest, AFullLaneRefusesAloneAndWakesItsOwnWaiters) {
+  Sink a, b;
+  EXPECT_EQ(Fill(0, 100), 8);
+  EXPECT_EQ(Fill(1, 100), 8);
+  EXPECT_EQ(Fill(2, 1), 1);
+  channel_.WaitForRoom(&a, 0);
+  channel_.WaitForRoom(&b, 1);
+  while (b.room == 0) ASSERT_NE(Take(1), "-");
+  EXPECT_EQ(channel_.queued_runs(1), 7u);
+  channel_.ForgetWaiter(&a);
+  channel_.PassRoomOn(0);
+  EXPECT_EQ(a.room, 0);
+}
+
+TEST_F(LanesTest, AWeightMayChangeWhileItIsUsed) {
+  channel_.SetLaneWeight(0, 6);
+  channel_.SetLaneWeight(1, 1);
+  ASSERT_EQ(Fill(0, 8), 8);
+  ASSERT_EQ(Fill(1, 8), 8);
+  const std::string taken = Take(9);
+  EXPECT_GE(std::count(taken.begin(), taken.end(), '0'), 6) << taken;
 }
 
 struct Counting : Continuation {
@@ -151,7 +249,7 @@ TEST_F(RequestChannelTest, NoWaiterIsForgottenWhilePopsAndSendsRace) {
   std::atomic<int64_t> taken{0};
   std::thread consumer([&] {
     while (!stop) {
-      if (channel_.TryTake() != nullptr) ++taken;
+      if (channel_.TryTake(scheduler_) != nullptr) ++taken;
     }
   });
   RequestRun* run = Run(&sink);
@@ -160,7 +258,7 @@ TEST_F(RequestChannelTest, NoWaiterIsForgottenWhilePopsAndSendsRace) {
   for (; sent < kRounds; ++sent) {
     const int room_before = sink.room;
     if (channel_.TrySend(run)) continue;
-    channel_.WaitForRoom(&sink);
+    channel_.WaitForRoom(&sink, 0);
     if (channel_.TrySend(run)) continue;
     // Full after the FIFO knew: a pop must tell.
     int64_t spins = 0;
