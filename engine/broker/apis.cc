@@ -48,7 +48,29 @@ ApiHandler HandlerOf(ApiKey key) {
   }
 }
 
+// Null when nothing served begins like that.
+const ServedApi* ApiOf(const Request& request) {
+  const absl::string_view frame = request.frame();
+  if (frame.size() < kFixedHeaderBytes) return nullptr;
+  return FindServedApi(static_cast<ApiKey>(wire::Reader(frame).ReadInt16()));
+}
+
 }  // namespace
+
+bool ApiRequestHandler::RunsInline(const Request& request) const {
+  const ServedApi* api = ApiOf(request);
+  return api == nullptr || api->runs_inline;
+}
+
+int ApiRequestHandler::LaneOf(const Request& request) const {
+  const ServedApi* api = ApiOf(request);
+  return static_cast<int>(api == nullptr ? BrokerLane::kOther : api->lane);
+}
+
+bool ApiRequestHandler::RunsAlone(const Request& request) const {
+  const ServedApi* api = ApiOf(request);
+  return api == nullptr || api->pipelining == Pipelining::kAlone;
+}
 
 void ApiRequestHandler::Start(Request* request) {
   const absl::string_view frame = request->frame();

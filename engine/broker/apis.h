@@ -21,6 +21,10 @@ class ApiRequestHandler : public RequestHandler {
       : services_(services), allocator_(allocator) {}
 
   void Start(Request* request) override;
+  // By the api's row in served_apis.h; a frame that is none is closed on, at once.
+  bool RunsInline(const Request& request) const override;
+  int LaneOf(const Request& request) const override;
+  bool RunsAlone(const Request& request) const override;
 
  private:
   const BrokerServices& services_;

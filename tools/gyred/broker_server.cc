@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/broker/broker.h"
+#include "engine/broker/broker_lanes.h"
 #include "engine/broker/served_apis.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/concurrent/thread_runner.h"
@@ -32,6 +33,8 @@ class LateHandler final : public RequestHandler {
   void Set(RequestHandler* handler) { handler_ = handler; }
   void Start(Request* request) override { handler_->Start(request); }
   bool RunsInline(const Request& request) const override { return handler_->RunsInline(request); }
+  int LaneOf(const Request& request) const override { return handler_->LaneOf(request); }
+  bool RunsAlone(const Request& request) const override { return handler_->RunsAlone(request); }
 
  private:
   RequestHandler* handler_ = nullptr;
@@ -161,6 +164,7 @@ absl::Status BrokerServer::OpenBroker() {
   network.clock = &state.clock;
   network.metrics = state.metrics;
   network.api_names = ApiNames();
+  if (network.lanes.empty()) network.lanes = DefaultLanes();
   network.require_registered_buffers = state.options.require_registered_buffers;
   network.ring_factory = [&state](absl::string_view) {
     return uring::CreateUringRing(state.features, uring::RingOptions());

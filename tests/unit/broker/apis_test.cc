@@ -2,8 +2,10 @@
 // cluster only: ApiVersions, Metadata, DescribeCluster, FindCoordinator.
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/escaping.h"
+#include "engine/broker/broker_lanes.h"
 #include "engine/broker/handlers/api_versions.h"
 #include "engine/broker/served_apis.h"
 #include "gtest/gtest.h"
@@ -37,6 +39,26 @@ TEST_F(ApisTest, UnknownApisAndVersionsAndShortFramesClose) {
     ASSERT_TRUE(exchange->answered()) << absl::BytesToHexString(frame);
     EXPECT_EQ(exchange->kind(), ResponseKind::kCloseConnection) << absl::BytesToHexString(frame);
   }
+}
+
+TEST_F(ApisTest, TheTableSaysLaneDispatchAndPipelining) {
+  const auto says = [this](absl::string_view frame) {
+    ConnectionRequest request;
+    request.Fill(nullptr, nullptr, nullptr, 0, 0, Buffer::CopyOf(frame), 0, 0);
+    const RequestHandler& handler = broker->request_handler();
+    return std::make_tuple(DefaultLanes()[static_cast<size_t>(handler.LaneOf(request))].name,
+                           handler.RunsInline(request), handler.RunsAlone(request));
+  };
+  using Says = std::tuple<std::string, bool, bool>;
+  EXPECT_EQ(says(Header(0, 9)), Says("produce", false, false));
+  EXPECT_EQ(says(Header(1, 9)), Says("fetch", false, true));
+  EXPECT_EQ(says(Header(2, 3)), Says("other", false, true));
+  EXPECT_EQ(says(Header(3, 9)), Says("control", false, true));
+  EXPECT_EQ(says(Header(18, 3)), Says("control", true, true));
+  EXPECT_EQ(says(Header(19, 3)), Says("other", false, true));
+  // What is only closed on needs no handler, and nothing may pass it.
+  EXPECT_EQ(says(Header(999, 3)), Says("other", true, true));
+  EXPECT_EQ(says("short"), Says("other", true, true));
 }
 
 TEST_F(ApisTest, ABodyThatEndsEarlyCloses) {

@@ -129,5 +129,24 @@ TEST(GyredFlagGroups, ABudgetBelowTheLargestRequestIsRefused) {
   EXPECT_TRUE(absl::StrContains(status.message(), "at least 104857604")) << status;
 }
 
+TEST(GyredFlagGroups, LaneWeightsAreGivenByNameAndTheOthersKeepTheirs) {
+  gflags::FlagSaver saver;
+  gflags::SetCommandLineOption("log_dirs", "somewhere");
+  const FlagRegistry registry(AllFlagGroups());
+  gflags::SetCommandLineOption("request_lane_weights", "fetch:9,other:1");
+  const absl::StatusOr<BrokerServerOptions> options = OptionsFromFlags(registry);
+  ASSERT_TRUE(options.ok()) << options.status();
+  std::string lanes;
+  for (const RequestLaneOptions& lane : options->network.lanes) {
+    absl::StrAppend(&lanes, lane.name, ":", lane.weight, " ");
+  }
+  EXPECT_EQ(lanes, "other:1 control:8 produce:4 fetch:9 ");
+  for (const char* bad : {"fetch", "fetch:", "fetch:0", "fetch:1001", "fetch:x", "fast:1", ":1"}) {
+    gflags::SetCommandLineOption("request_lane_weights", bad);
+    const absl::Status status = OptionsFromFlags(registry).status();
+    EXPECT_TRUE(absl::StrContains(status.message(), "from 1 to 1000")) << bad << ": " << status;
+  }
+}
+
 }  // namespace
 }  // namespace gyre

@@ -1,3 +1,12 @@
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/broker/broker_lanes.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
@@ -9,15 +18,42 @@ DEFINE_string(dispatch, "pool",
               "pool: requests run on handlers. inline: those that never block run on the "
               "processor.");
 DEFINE_int32(queued_max_requests, 500,
-             "Requests that wait for a handler; a connection that finds the queue full waits "
-             "alone.");
+             "Requests that wait for a handler, in each lane; a connection that finds its lane "
+             "full waits alone.");
+DEFINE_string(request_lane_weights, "",
+              "LANE:WEIGHT,… for control, produce, fetch and other: each lane's share of the "
+              "handlers' turns, in requests. Those not named keep control:8, produce:4, "
+              "fetch:4, other:2.");
 DEFINE_int32(max_in_flight_requests_per_connection, 1,
-             "Requests of one connection started at once; answers keep their order. Kafka's "
-             "is 1.");
+             "Produce requests of one connection in flight at once: they start in order, and "
+             "answers keep it. Other requests are alone. Kafka's is 1.");
+DEFINE_int64(max_in_flight_bytes_per_connection, 8 << 20,
+             "What those may take, of requests and of answers that are not sent; one alone may "
+             "take more.");
 
 namespace gyre {
 
 namespace {
+
+constexpr int32_t kMaxLaneWeight = 1000;
+
+absl::Status ParseLaneWeights(absl::string_view text, std::vector<RequestLaneOptions>& lanes) {
+  for (absl::string_view entry : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, ':');
+    const auto lane = std::find_if(lanes.begin(), lanes.end(),
+                                   [&](const auto& l) { return l.name == parts.first; });
+    int32_t weight = 0;
+    if (lane == lanes.end() || !absl::SimpleAtoi(parts.second, &weight) || weight < 1 ||
+        weight > kMaxLaneWeight) {
+      return BadFlagValue("request_lane_weights", entry,
+                          absl::StrCat("control, produce, fetch or other, a colon, and a number "
+                                       "from 1 to ",
+                                       kMaxLaneWeight));
+    }
+    lane->weight = weight;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Apply(BrokerServerOptions& options) {
   SocketServerOptions& network = options.network;
@@ -27,7 +63,9 @@ absl::Status Apply(BrokerServerOptions& options) {
   ConnectionOptions& connection = network.processor.connection;
   CHECK(ParseDispatch(FLAGS_dispatch, &connection.dispatch));  // one of the choices
   connection.max_in_flight_requests_per_connection = FLAGS_max_in_flight_requests_per_connection;
-  return absl::OkStatus();
+  connection.max_in_flight_bytes_per_connection = FLAGS_max_in_flight_bytes_per_connection;
+  network.lanes = DefaultLanes();
+  return ParseLaneWeights(FLAGS_request_lane_weights, network.lanes);
 }
 
 }  // namespace
@@ -39,7 +77,9 @@ FlagGroup ThreadFlags() {
               FlagSpec("num_io_threads").Between(1, 1024),
               FlagSpec("dispatch").OneOf({"pool", "inline"}),
               FlagSpec("queued_max_requests").Between(1, 1 << 20),
+              FlagSpec("request_lane_weights"),
               FlagSpec("max_in_flight_requests_per_connection").Between(1, 1024),
+              FlagSpec("max_in_flight_bytes_per_connection").AtLeast(1),
           },
           &Apply};
 }
