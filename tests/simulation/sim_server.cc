@@ -62,7 +62,7 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
       quotas_(options.quotas),
       metrics_(nullptr),
       request_metrics_(nullptr, {}),
-      channel_(options.queued_max_requests, clock, memory_),
+      channel_(options.queued_max_requests, clock, memory_, options.lanes),
       frame_decoder_(options.processor.connection.socket_request_max_bytes),
       listen_fd_(network.Listen(options.port)) {
   listener_.bound = {"SIM", "127.0.0.1", options.port};

@@ -35,6 +35,7 @@ struct SimServerOptions {
   int processors = 2;
   int handlers = 2;
   uint32_t queued_max_requests = 4;
+  std::vector<RequestLaneOptions> lanes;
   int64_t queued_max_request_bytes = MemoryPool::kUnbounded;
   ConnectionQuotaOptions quotas{.max_connections = 100};
   ProcessorOptions processor;

@@ -1,0 +1,461 @@
+// Pipelining, lanes and throttling under many seeds: clients send ahead, handlers
+// finish in any order, quotas throttle for a time or until a token's holder ends it,
+// some requests must run alone, and every bound is small.
+//
+// Checked: the requests of a connection start in order, no more at once than its
+// limits say, one that runs alone by itself, none before a throttling is over, no more
+// in a turn than its share; answers leave in order; nothing hangs and nothing leaks.
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/endian.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "tests/simulation/sim_server.h"
+
+namespace gyre::sim {
+namespace {
+
+constexpr uint16_t kPort = 9092;
+constexpr int kRequestsPerClient = 30;
+
+// The fixed front of a request.
+enum Manner : char { kEcho = 'e', kDelayed = 'd', kSilent = 's', kClose = 'c' };
+enum Throttling : char { kNoThrottle = '-', kTimed = 't', kToken = 'k' };
+struct Head {
+  Manner manner = kEcho;
+  Throttling throttling = kNoThrottle;
+  bool alone = false;
+  char lane = 0;
+  int32_t client = 0;
+  int32_t connection = 0;  // of this client, counted
+  int32_t sequence = 0;    // on this connection
+};
+constexpr size_t kHeadBytes = 16;
+
+std::string Encode(const Head& head, size_t body_bytes) {
+  std::string frame(kHeadBytes + body_bytes, 'x');
+  frame[0] = head.manner;
+  frame[1] = head.throttling;
+  frame[2] = head.alone ? 'a' : '-';
+  frame[3] = head.lane;
+  StoreBigEndian<int32_t>(frame.data() + 4, head.client);
+  StoreBigEndian<int32_t>(frame.data() + 8, head.connection);
+  StoreBigEndian<int32_t>(frame.data() + 12, head.sequence);
+  return frame;
+}
+
+Head Decode(absl::string_view frame) {
+  CHECK_GE(frame.size(), kHeadBytes);
+  return Head{static_cast<Manner>(frame[0]),
+              static_cast<Throttling>(frame[1]),
+              frame[2] == 'a',
+              frame[3],
+              LoadBigEndian<int32_t>(frame.data() + 4),
+              LoadBigEndian<int32_t>(frame.data() + 8),
+              LoadBigEndian<int32_t>(frame.data() + 12)};
+}
+
+std::string Framed(absl::string_view payload) {
+  std::string size(4, '\0');
+  StoreBigEndian<int32_t>(size.data(), static_cast<int32_t>(payload.size()));
+  return absl::StrCat(size, payload);
+}
+
+// The protocol's side, and the judge of what the engine may do.
+class Handler final : public RequestHandler {
+ public:
+  Handler(uint64_t seed, const ConnectionOptions& limits, const Clock& clock)
+      : random_(seed), limits_(limits), clock_(clock) {}
+
+  void Start(Request* request) override {
+    const std::string frame(request->frame());
+    const Head head = Decode(frame);
+    State& state = states_[{head.client, head.connection}];
+    JudgeStart(head, frame.size(), state);
+    ++state.unanswered;
+    state.unanswered_bytes += static_cast<int64_t>(frame.size());
+    state.alone = head.alone;
+    ++starts_;
+    if (head.manner == kDelayed) {
+      waiting_.push_back({request, frame});
+      if (random_.OneIn(2)) request->ReleaseFrame();
+      // Some quotas are known at once, others with the answer.
+      if (random_.OneIn(2)) MaybeThrottle(request, head, state, &waiting_.back().throttled);
+      return;
+    }
+    bool throttled = false;
+    MaybeThrottle(request, head, state, &throttled);
+    Finish(request, frame, head, state);
+  }
+  bool RunsInline(const Request& request) const override {
+    return Decode(request.frame()).sequence % 3 != 0;
+  }
+  int LaneOf(const Request& request) const override { return Decode(request.frame()).lane; }
+  bool RunsAlone(const Request& request) const override { return Decode(request.frame()).alone; }
+
+  // Another thread's part: answers one of those that wait, whichever.
+  bool AnswerOne() {
+    if (waiting_.empty()) return false;
+    const size_t index = random_.Below(waiting_.size());
+    Waiting waiting = std::move(waiting_[index]);
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
+    const Head head = Decode(waiting.frame);
+    State& state = states_[{head.client, head.connection}];
+    if (!waiting.throttled) MaybeThrottle(waiting.request, head, state, &waiting.throttled);
+    Finish(waiting.request, waiting.frame, head, state);
+    return true;
+  }
+  // A quota manager's part: ends one of its throttlings.
+  bool EndOne() {
+    if (tokens_.empty()) return false;
+    const size_t index = random_.Below(tokens_.size());
+    --tokens_[index].first->tokens;
+    tokens_.erase(tokens_.begin() + static_cast<ptrdiff_t>(index));
+    return true;
+  }
+  // Throttlings are over with the beginning of a drain.
+  void OnDrain() { draining_ = true; }
+  void set_turn(uint64_t turn) { turn_ = turn; }
+
+  int starts() const { return starts_; }
+  int throttles() const { return throttles_; }
+  int most_at_once() const { return most_at_once_; }
+
+ private:
+  // One connection's life.
+  struct State {
+    int32_t next_sequence = 0;
+    int32_t unanswered = 0;
+    int64_t unanswered_bytes = 0;
+    bool alone = false;  // the one that was started last
+    int64_t throttled_until_ns = 0;
+    int tokens = 0;
+    int started_while_throttled = 0;
+    uint64_t turn = 0;
+    int64_t turn_bytes = 0;
+  };
+  struct Waiting {
+    Request* request = nullptr;
+    std::string frame;
+    bool throttled = false;
+  };
+
+  bool Throttled(const State& state) const {
+    return !draining_ && (state.tokens > 0 || clock_.NowNs() < state.throttled_until_ns);
+  }
+
+  void JudgeStart(const Head& head, size_t frame_bytes, State& state) {
+    const int32_t limit = limits_.max_in_flight_requests_per_connection;
+    EXPECT_EQ(head.sequence, state.next_sequence) << "started out of order";
+    state.next_sequence = head.sequence + 1;
+    EXPECT_LT(state.unanswered, limit);
+    most_at_once_ = std::max(most_at_once_, state.unanswered + 1);
+    if (state.unanswered > 0) {
+      EXPECT_LT(state.unanswered_bytes, limits_.max_in_flight_bytes_per_connection);
+      EXPECT_FALSE(head.alone) << "not alone";
+      EXPECT_FALSE(state.alone) << "beside one that runs alone";
+    }
+    if (Throttled(state)) {
+      // What was in flight when the throttling began, and no more.
+      EXPECT_LT(++state.started_while_throttled, limit) << "started while throttled";
+    } else {
+      state.started_while_throttled = 0;
+    }
+    // What one connection is given in one turn of its processor, beside one request
+    // that was taken in an earlier one. A handler's turns are others, and smaller.
+    const int64_t bytes =
+        std::max<int64_t>(static_cast<int64_t>(frame_bytes), ConnectionOptions::kSmallRequestBytes);
+    if (state.turn != turn_) state.turn_bytes = -bytes;
+    state.turn = turn_;
+    EXPECT_LT(state.turn_bytes, limits_.dispatch_quantum_bytes) << "more than its share of a turn";
+    state.turn_bytes += bytes;
+  }
+
+  void MaybeThrottle(Request* request, const Head& head, State& state, bool* throttled) {
+    *throttled = true;
+    if (head.throttling == kNoThrottle) return;
+    ++throttles_;
+    if (!Throttled(state)) state.started_while_throttled = 0;
+    if (head.throttling == kTimed) {
+      const auto duration_ns = static_cast<int64_t>(random_.Below(3'000'000));
+      state.throttled_until_ns =
+          std::max(state.throttled_until_ns, clock_.NowNs() + duration_ns);
+      return request->Throttle(duration_ns);
+    }
+    ++state.tokens;
+    tokens_.emplace_back(&state, request->StartThrottling(1));
+  }
+
+  void Finish(Request* request, const std::string& frame, const Head& head, State& state) {
+    --state.unanswered;
+    state.unanswered_bytes -= static_cast<int64_t>(frame.size());
+    switch (head.manner) {
+      case kEcho:
+      case kDelayed:
+        return request->Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
+      case kSilent:
+        return request->ReplyNothing();
+      case kClose:
+        return request->CloseConnection("asked for it");
+    }
+  }
+
+  Random random_;
+  const ConnectionOptions limits_;
+  const Clock& clock_;
+  std::map<std::pair<int32_t, int32_t>, State> states_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::pair<State*, ThrottleToken>> tokens_;
+  bool draining_ = false;
+  uint64_t turn_ = 0;
+  int starts_ = 0;
+  int throttles_ = 0;
+  int most_at_once_ = 0;
+};
+
+// Sends its requests as fast as the socket takes them and checks the answers; when
+// its connection is lost it connects again, with the rest.
+class Client {
+ public:
+  Client(int32_t id, uint64_t seed, bool may_misbehave, SimNetwork& network)
+      : id_(id), random_(seed), may_misbehave_(may_misbehave), network_(network) {}
+
+  bool done() const { return fd_ < 0 && requests_left_ == 0; }
+  int lost_connections() const { return lost_connections_; }
+  int answered() const { return answered_; }
+
+  // It sends no more, closes at once or reads what is still to come.
+  void Quit() {
+    requests_left_ = 0;
+    closing_ = true;
+    if (fd_ >= 0 && random_.OneIn(2)) Disconnect();
+  }
+
+  bool Step() {
+    if (fd_ < 0) return Connect();
+    if (may_misbehave_ && random_.OneIn(400)) {
+      if (random_.OneIn(2)) network_.SetResetOnClose(fd_);
+      Disconnect();
+      return true;
+    }
+    const bool wrote = Write();
+    const bool read = fd_ >= 0 && Read();
+    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty()) Disconnect();
+    return wrote || read;
+  }
+
+ private:
+  bool Connect() {
+    if (requests_left_ == 0) return false;
+    fd_ = network_.Connect(kPort);
+    EXPECT_GE(fd_, 0);
+    ++connection_;
+    sequence_ = 0;
+    return true;
+  }
+  void Disconnect() {
+    network_.Close(fd_);
+    fd_ = -1;
+    outgoing_.clear();
+    incoming_.clear();
+    expected_.clear();
+    closing_ = false;
+  }
+
+  void AddRequest() {
+    --requests_left_;
+    Head head;
+    const uint64_t roll = random_.Below(20);
+    if (roll < 8) head.manner = kDelayed;
+    if (roll >= 8 && roll < 11) head.manner = kSilent;
+    if (roll == 19 && may_misbehave_) head.manner = kClose;
+    if (random_.OneIn(6)) head.throttling = random_.OneIn(2) ? kTimed : kToken;
+    head.alone = random_.OneIn(5);
+    // In streaks, so that runs have more than one; some name a lane there is not.
+    if (random_.OneIn(3)) lane_ = static_cast<char>(random_.Below(5));
+    head.lane = lane_;
+    head.client = id_;
+    head.connection = connection_;
+    head.sequence = sequence_++;
+    const std::string frame = Encode(head, random_.Below(random_.OneIn(6) ? 1500 : 60));
+    if (head.manner == kEcho || head.manner == kDelayed) expected_.push_back(frame);
+    if (head.manner == kClose) closing_ = true;
+    outgoing_ += Framed(frame);
+  }
+
+  bool Write() {
+    while (requests_left_ > 0 && !closing_ && outgoing_.size() < 2'000) AddRequest();
+    if (outgoing_.empty()) return false;
+    const IoResult sent = network_.Send(fd_, outgoing_);
+    if (sent.would_block()) return false;
+    if (!sent.ok()) {
+      outgoing_.clear();
+      closing_ = true;
+      return true;
+    }
+    outgoing_.erase(0, static_cast<size_t>(sent.bytes()));
+    return true;
+  }
+
+  bool Read() {
+    char chunk[700];
+    const IoResult received = network_.Receive(fd_, chunk, 1 + random_.Below(sizeof(chunk)));
+    if (received.would_block()) return false;
+    if (received.bytes() == 0) {
+      EXPECT_TRUE(closing_ || may_misbehave_) << "closed without a reason";
+      ++lost_connections_;
+      Disconnect();
+      return true;
+    }
+    incoming_.append(chunk, static_cast<size_t>(received.bytes()));
+    while (incoming_.size() >= 4) {
+      const auto size = static_cast<size_t>(LoadBigEndian<int32_t>(incoming_.data()));
+      if (incoming_.size() < 4 + size) break;
+      if (expected_.empty()) {
+        ADD_FAILURE() << "an answer nobody asked for";
+        break;
+      }
+      EXPECT_TRUE(absl::string_view(incoming_).substr(4, size) == expected_.front())
+          << "an answer out of order";
+      incoming_.erase(0, 4 + size);
+      expected_.pop_front();
+      ++answered_;
+    }
+    return true;
+  }
+
+  const int32_t id_;
+  Random random_;
+  const bool may_misbehave_;
+  SimNetwork& network_;
+  int requests_left_ = kRequestsPerClient;
+  int fd_ = -1;
+  int32_t connection_ = 0;
+  int32_t sequence_ = 0;
+  char lane_ = 0;
+  std::string outgoing_;
+  std::string incoming_;
+  std::deque<std::string> expected_;
+  bool closing_ = false;
+  int lost_connections_ = 0;
+  int answered_ = 0;
+};
+
+struct Outcome {
+  int starts = 0;
+  int answered = 0;
+  int throttles = 0;
+  int lost_connections = 0;
+  int most_at_once = 0;
+};
+
+void RunSeed(uint64_t seed, bool faults, Outcome* total) {
+  SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
+  Random random(seed);
+  ManualClock clock;
+  SimNetwork network(random.Next(), {.socket_buffer_bytes = 512u << random.Below(4),
+                                     .short_transfer_one_in = 1 + random.Below(8)});
+  SimServerOptions options = SimServerOptions::Tight(random.Next());
+  options.port = kPort;
+  ConnectionOptions& connection = options.processor.connection;
+  connection.max_in_flight_requests_per_connection = static_cast<int32_t>(random.Between(1, 8));
+  connection.max_in_flight_bytes_per_connection = random.Between(100, 5'000);
+  connection.dispatch_quantum_bytes = random.Between(256, 4'096);
+  for (uint64_t lane = random.Below(5); lane > 0; --lane) {
+    options.lanes.push_back({absl::StrCat("lane ", lane), static_cast<int32_t>(lane)});
+  }
+  Handler handler(random.Next(), connection, clock);
+  SimServer server(random.Next(), options, clock, network);
+  SimScheduler scheduler(random.Next(), clock);
+  server.Start(handler, scheduler);
+  scheduler.Add("wire", [&] { return network.RunOnce(); });
+  scheduler.Add("wire", [&] { return network.RunOnce(); });
+  scheduler.Add("completer", [&] { return handler.AnswerOne(); });
+  scheduler.Add("quota", [&] { return random.OneIn(4) && handler.EndOne(); });
+  if (faults) {
+    scheduler.Add("resets", [&] {
+      if (random.OneIn(500)) network.ResetOne();
+      return false;
+    });
+  }
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int32_t i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<Client>(i, random.Next(), faults, network));
+    scheduler.Add("client", [client = clients.back().get()] { return client->Step(); });
+  }
+  const auto clients_done = [&] {
+    handler.set_turn(scheduler.steps());
+    for (const auto& client : clients) {
+      if (!client->done()) return false;
+    }
+    return true;
+  };
+  // Half of the runs are drained in the middle of everything.
+  const bool drain_early = random.OneIn(2);
+  const uint64_t max_steps = drain_early ? random.Below(20'000) : 4'000'000;
+  EXPECT_TRUE(scheduler.RunUntil(clients_done, max_steps) || drain_early)
+      << "clients hang; held: " << server.Leaks();
+  for (const auto& client : clients) {
+    if (!faults && !drain_early) EXPECT_EQ(client->lost_connections(), 0);
+    total->lost_connections += client->lost_connections();
+    total->answered += client->answered();
+  }
+  handler.OnDrain();
+  for (const auto& client : clients) client->Quit();
+  server.BeginStop(/*drain=*/random.OneIn(2));
+  EXPECT_TRUE(scheduler.RunUntil(
+      [&] {
+        handler.set_turn(scheduler.steps());
+        return server.stopped();
+      },
+      1'000'000))
+      << "does not stop";
+  // Answers and ends of throttlings may still be on their way.
+  scheduler.RunUntil([] { return false; }, 5'000);
+  while (handler.EndOne()) {
+  }
+  scheduler.RunUntil([] { return false; }, 1'000);
+  EXPECT_EQ(server.Leaks(), "");
+  total->starts += handler.starts();
+  total->throttles += handler.throttles();
+  total->most_at_once = std::max(total->most_at_once, handler.most_at_once());
+}
+
+// SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
+void RunSeeds(uint64_t count, bool faults) {
+  FLAGS_minloglevel = google::GLOG_ERROR;  // closes are the point
+  uint64_t first = 0;
+  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
+    count = 1;
+  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
+  }
+  Outcome total;
+  for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
+    RunSeed(seed, faults, &total);
+  }
+  std::printf(
+      "%llu seeds: %d requests started, at most %d at once on a connection, %d throttled, %d "
+      "answered, %d connections lost\n",
+      static_cast<unsigned long long>(count), total.starts, total.most_at_once, total.throttles,
+      total.answered, total.lost_connections);
+}
+
+TEST(RequestsSimulationTest, WithoutFaultsEveryBoundAndOrderHolds) { RunSeeds(300, false); }
+
+TEST(RequestsSimulationTest, ThroughResetsAndRudeClientsEveryBoundAndOrderHolds) {
+  RunSeeds(300, true);
+}
+
+}  // namespace
+}  // namespace gyre::sim
