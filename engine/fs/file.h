@@ -47,6 +47,9 @@ class File {
   absl::Status ReadExactly(int64_t position, void* to, size_t size_bytes) const;
   absl::Status WriteAll(int64_t position, const void* from, size_t size_bytes);
 
+  // Gauge: how many FileRefs name it.
+  int32_t reference_count() const { return references_.load(std::memory_order_relaxed); }
+
  protected:
   File() = default;
   virtual ~File() = default;

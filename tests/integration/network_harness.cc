@@ -239,8 +239,8 @@ TestServer::TestServer(const std::string& disabled, std::function<void(Request*)
   CHECK(status.ok()) << status;
 }
 
-int64_t TestServer::Metric(absl::string_view name) const {
-  return metrics_.Value(name).value_or(-1);
+int64_t TestServer::Metric(absl::string_view name, absl::string_view labels) const {
+  return metrics_.Value(name, labels).value_or(-1);
 }
 
 bool TestServer::AwaitMetric(absl::string_view name, int64_t least) const {

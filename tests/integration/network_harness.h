@@ -69,6 +69,15 @@ class TestHandler final : public RequestHandler {
   void Start(Request* request) override { start_(request); }
   bool RunsInline(const Request&) const override { return runs_inline; }
   bool runs_inline = true;
+  int LaneOf(const Request& request) const override {
+    return lane_of != nullptr ? lane_of(request) : 0;
+  }
+  bool RunsAlone(const Request& request) const override {
+    return runs_alone != nullptr && runs_alone(request);
+  }
+  // Set before the first client connects.
+  int (*lane_of)(const Request& request) = nullptr;
+  bool (*runs_alone)(const Request& request) = nullptr;
 
  private:
   const std::function<void(Request*)> start_;
@@ -100,7 +109,7 @@ class TestServer {
   uint16_t port() const { return server_->bound_endpoints()[0].port; }
   SocketServer& server() { return *server_; }
   TestHandler& handler() { return handler_; }
-  int64_t Metric(absl::string_view name) const;
+  int64_t Metric(absl::string_view name, absl::string_view labels = "") const;
   std::string Exposition() const { return metrics_.Exposition(); }
   // Waits until `metric` is at least `least` (20 s).
   bool AwaitMetric(absl::string_view name, int64_t least) const;

@@ -1,0 +1,236 @@
+// Who gets what of a shared server: lanes of the request channel, one connection's
+// share of a turn, and what slow readers of large answers hold. Over real rings; no
+// test here measures time.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/concurrent/mutex.h"
+#include "engine/network/socket_server.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+#include "tests/integration/network_modes.h"
+
+namespace gyre::testing {
+namespace {
+
+class FairnessTest : public NetworkModeTest {};
+INSTANTIATE_TEST_SUITE_P(Modes, FairnessTest, AllNetworkModes(), NameOfMode);
+
+// --- lanes -----------------------------------------------------------------------------
+
+// Requests of lane 1 keep their handler until they are let go, one by one or all.
+class Turnstile {
+ public:
+  void Pass() {
+    MutexLock lock(mutex_);
+    ++arrived_;
+    while (passes_ == 0) changed_.Wait(mutex_);
+    --passes_;
+  }
+  void Let(int count) {
+    MutexLock lock(mutex_);
+    passes_ += count;
+    changed_.NotifyAll();
+  }
+  int arrived() {
+    MutexLock lock(mutex_);
+    return arrived_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int passes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+constexpr int kFloodWeight = 3;
+constexpr int kManyPasses = 1'000'000;
+
+void TwoLanesAndOneHandler(SocketServerOptions& options) {
+  options.num_network_threads = 1;
+  options.num_io_threads = 1;
+  options.queued_max_requests = 4;
+  options.lanes = {{"control", 2}, {"flood", kFloodWeight}};
+}
+int FloodIsLaneOne(const Request& request) { return request.frame()[0] == 'f' ? 1 : 0; }
+
+TEST_P(FairnessTest, AFullLaneParksItsOwnConnectionsAndTheOtherPasses) {
+  if (is_inline()) GTEST_SKIP() << "no queue";
+  Turnstile turnstile;
+  std::atomic<int> flood_at_control{-1};
+  auto server = Serve(
+      [&](Request* request) {
+        if (request->frame()[0] == 'f') {
+          turnstile.Pass();
+        } else {
+          flood_at_control = turnstile.arrived();
+        }
+        Echo(request);
+      },
+      TwoLanesAndOneHandler);
+  server->handler().lane_of = FloodIsLaneOne;
+  std::vector<std::unique_ptr<Client>> flood;
+  for (int i = 0; i < 12; ++i) {
+    flood.push_back(std::make_unique<Client>(server->port()));
+    flood.back()->SendFrame(absl::StrCat("flood ", i));
+    if (i == 0) ASSERT_TRUE(AwaitTrue([&] { return turnstile.arrived() == 1; }));
+  }
+  // One is with the handler, four are queued, the rest is parked.
+  ASSERT_TRUE(server->AwaitMetric("network_requests_parked_total", 7));
+  Client control(server->port());
+  control.SendFrame("control");
+  ASSERT_TRUE(AwaitTrue([&] {
+    return server->Metric("request_lane_queue_size", "lane=\"control\"") == 1;
+  }));
+  EXPECT_EQ(server->Metric("request_lane_queue_size", "lane=\"flood\""), 4);
+  EXPECT_EQ(server->Metric("network_requests_parked_total"), 7);
+  turnstile.Let(kManyPasses);
+  EXPECT_EQ(control.ReadFrame(), "control");
+  // The handler's turn of the flooded lane was the longest it had to wait.
+  EXPECT_LE(flood_at_control, kFloodWeight);
+  for (size_t i = 0; i < flood.size(); ++i) {
+    EXPECT_EQ(flood[i]->ReadFrame(), absl::StrCat("flood ", i));
+  }
+}
+
+TEST_P(FairnessTest, AFloodThatNeverEndsStarvesNobody) {
+  if (is_inline()) GTEST_SKIP() << "no queue";
+  std::atomic<bool> stop{false};
+  auto server = Serve(Echo, [](SocketServerOptions& options) {
+    TwoLanesAndOneHandler(options);
+    options.processor.connection.max_in_flight_requests_per_connection = 5;
+  });
+  server->handler().lane_of = FloodIsLaneOne;
+  std::vector<std::thread> flood;
+  for (int c = 0; c < 3; ++c) {
+    flood.emplace_back([&] {
+      std::string stream;
+      for (int i = 0; i < 50; ++i) stream += Framed("flood");
+      Client client(server->port());
+      while (!stop) {
+        client.Send(stream);
+        ASSERT_EQ(client.Read(stream.size()).size(), stream.size());
+      }
+    });
+  }
+  Client control(server->port());
+  for (int i = 0; i < 200; ++i) {
+    control.SendFrame(absl::StrCat(i));
+    ASSERT_EQ(control.ReadFrame(), absl::StrCat(i));
+  }
+  stop = true;
+  for (std::thread& thread : flood) thread.join();
+}
+
+TEST_P(FairnessTest, PipelinedRequestsOfSeveralLanesStartAndLeaveInOrder) {
+  Mutex mutex;
+  std::vector<std::string> started;
+  auto server = Serve(
+      [&](Request* request) {
+        {
+          MutexLock lock(mutex);
+          started.emplace_back(request->frame());
+        }
+        Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.lanes = {{"a", 1}, {"b", 5}, {"c", 2}};
+        options.queued_max_requests = 2;
+        options.processor.connection.max_in_flight_requests_per_connection = 6;
+      });
+  // One that there is not means the first.
+  server->handler().lane_of = [](const Request& request) { return (request.frame()[0] - '0') % 5; };
+  Client client(server->port());
+  std::string stream;
+  std::vector<std::string> sent;
+  for (int i = 0; i < 2000; ++i) {
+    sent.push_back(absl::StrCat(i * 7919 / 3 % 10, " of ", i));
+    stream += Framed(sent.back());
+  }
+  client.SendInBackground(stream);
+  for (const std::string& frame : sent) ASSERT_EQ(client.ReadFrame(), frame);
+  MutexLock lock(mutex);
+  EXPECT_EQ(started, sent);
+}
+
+// --- a share of each turn ------------------------------------------------------------------
+
+TEST_P(FairnessTest, ThousandsOfSmallRequestsAtHandLetTheOthersGoFirst) {
+  const int flood_count = is_inline() ? 50'000 : 5'000;
+  std::atomic<int> flooded{0};
+  auto server = Serve(
+      [&](Request* request) {
+        if (request->frame() != "f") return Echo(request);
+        ++flooded;
+        request->ReplyNothing();
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.processor.connection.dispatch_quantum_bytes =
+            16 * ConnectionOptions::kSmallRequestBytes;
+      });
+  Client other(server->port());
+  Client flood(server->port());
+  std::string stream;
+  for (int i = 0; i < flood_count; ++i) stream += Framed("f");
+  flood.SendInBackground(stream);
+  int answered_meanwhile = 0;
+  while (flooded < flood_count) {
+    other.SendFrame(absl::StrCat(answered_meanwhile));
+    ASSERT_EQ(other.ReadFrame(), absl::StrCat(answered_meanwhile));
+    ++answered_meanwhile;
+  }
+  // Whenever it ran, it ran for sixteen requests at most: the simulation counts them.
+  if (is_inline()) EXPECT_GE(server->Metric("network_requests_yielded_total"), flood_count / 16 / 4);
+  EXPECT_GE(answered_meanwhile, 1);
+}
+
+// --- slow readers of large answers ---------------------------------------------------------
+
+TEST_P(FairnessTest, SlowReadersOfFilesHoldReferencesAndNotMemory) {
+  constexpr int kReaders = 24;
+  constexpr size_t kFileBytes = 8 << 20;
+  const std::string content = Pattern(kFileBytes, 3);
+  TempFile file(content);
+  auto server = Serve(
+      [&](Request* request) {
+        if (request->frame() != "file") return Echo(request);
+        NetworkSend send(Buffer::CopyOf(Framed(content).substr(0, 4)));
+        send.Append(FileSlice{file.file(), 0, static_cast<int64_t>(kFileBytes)});
+        request->Reply(std::move(send));
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.sockets.send_buffer_bytes = 16 * 1024;
+      });
+  const int64_t references = file.file()->reference_count();
+  std::vector<std::unique_ptr<Client>> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.push_back(std::make_unique<Client>(server->port(), 4096));
+    readers.back()->SendFrame("file");
+    ASSERT_EQ(readers.back()->Read(4).size(), 4u);
+  }
+  Client quick(server->port());
+  for (int i = 0; i < 50; ++i) {
+    quick.SendFrame("quick");
+    ASSERT_EQ(quick.ReadFrame(), "quick");
+  }
+  // 192 MiB of answers are under way. What was read into memory of them is at most one
+  // chunk for each reader.
+  EXPECT_LE(server->Metric("network_file_copied_bytes_total"), kReaders * 64 * 1024);
+  EXPECT_EQ(file.file()->reference_count(), references + kReaders);
+  EXPECT_TRUE(readers.back()->Read(kFileBytes) == content);
+  for (auto& reader : readers) reader->Reset();
+  EXPECT_TRUE(server->AwaitConnections(1));
+  EXPECT_TRUE(AwaitTrue([&] { return file.file()->reference_count() == references; }));
+}
+
+}  // namespace
+}  // namespace gyre::testing
