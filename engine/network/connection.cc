@@ -18,6 +18,12 @@ ConnectionStep Connection::Decide() const {
   }
   if (unseen_input_ && run_room() > 0) return ConnectionStep::kDispatch;
   if (ShouldEnd()) return ConnectionStep::kShutdown;
+  // While requests are in flight everything goes on as ever, but no more are taken.
+  if (migrating_ && !migration_held_ && in_flight_ == 0 && !send_busy_ && !run_active_ &&
+      !parked_) {
+    if (!detached_) return ConnectionStep::kDetach;
+    return operations_ == 0 ? ConnectionStep::kMigrate : ConnectionStep::kNone;
+  }
   if (WantsReceive()) {
     return wants_direct_ ? ConnectionStep::kReceiveDirect : ConnectionStep::kReceive;
   }
@@ -29,10 +35,22 @@ ConnectionStep Connection::Decide() const {
 }
 
 int32_t Connection::run_room() const {
-  if (closing_ || parked_ || waiting_for_memory_ || run_active_ || yielded_) return 0;
+  if (closing_ || migrating_ || parked_ || waiting_for_memory_ || run_active_ || yielded_) return 0;
   if (mute_ != MuteState::kNotMuted) return 0;
   if (in_flight_ > 0 && (next_alone_ || !has_byte_room(0))) return 0;
   return in_flight_limit() - in_flight_;
+}
+
+Connection Connection::Migrated(const Limits& limits) const {
+  DCHECK(detached_ && operations_ == 0 && in_flight_ == 0 && receiving_ == Receiving::kNone);
+  Connection migrated = *this;
+  migrated.limits_ = &limits;
+  migrated.migrating_ = false;
+  migrated.detached_ = false;
+  migrated.draining_ = false;
+  migrated.starved_ = false;
+  migrated.waiting_for_memory_ = false;
+  return migrated;
 }
 
 bool Connection::ShouldEnd() const {
@@ -140,6 +158,10 @@ const char* ToString(ConnectionStep step) {
       return "Send";
     case ConnectionStep::kDropResponses:
       return "DropResponses";
+    case ConnectionStep::kDetach:
+      return "Detach";
+    case ConnectionStep::kMigrate:
+      return "Migrate";
     case ConnectionStep::kShutdown:
       return "Shutdown";
     case ConnectionStep::kClose:

@@ -27,6 +27,8 @@ enum class ConnectionStep : uint8_t {
   kDispatch,       // look for whole frames and hand over a run
   kSend,           // go on with the oldest response that is ready
   kDropResponses,  // nothing can be sent any more: those that are ready end here
+  kDetach,         // about to migrate: take back what is in the kernel
+  kMigrate,        // nothing is in flight: to another processor
   kShutdown,       // shut the socket down and cancel what is in flight
   kClose,          // nothing in flight: close the descriptor
   kFree,           // the slot may have a new life
@@ -126,6 +128,7 @@ class Connection {
   // All of them end.
   void EndThrottling();
   bool throttled() const { return throttles_ > 0; }
+  int32_t throttles() const { return throttles_; }
 
   // --- sending -----------------------------------------------------------------
   // The sending side waits for the kernel, a pipe or its next turn.
@@ -137,6 +140,17 @@ class Connection {
   // --- operations ----------------------------------------------------------------
   void OnOperationSubmitted() { ++operations_; }
   void OnOperationRetired() { --operations_; }
+
+  // --- migration -----------------------------------------------------------------
+  // No more requests are handed over; once those in flight are answered the
+  // connection goes to another processor, with what was received. Closing comes first.
+  void BeginMigration() { migrating_ = true; }
+  // While held it stays and is served on, except that no more requests are taken.
+  void HoldMigration(bool hold) { migration_held_ = hold; }
+  // What was in the kernel was cancelled; nothing is submitted any more.
+  void OnDetached() { detached_ = true; }
+  // The same connection, at kMigrate, on a processor with these limits.
+  Connection Migrated(const Limits& limits) const;
 
   // --- closing -------------------------------------------------------------------
   // No more requests are taken; what is in flight is answered, then closed.
@@ -166,6 +180,8 @@ class Connection {
   bool shutdown_done() const { return shutdown_done_; }
   bool closed() const { return closed_; }
   bool hangup_watch() const { return hangup_watch_; }
+  bool migrating() const { return migrating_; }
+  bool detached() const { return detached_; }
   // Nothing under way on either side: idle expiry may take it.
   bool idle() const { return in_flight_ == 0 && !send_busy_ && !parked_ && !throttled(); }
 
@@ -211,6 +227,9 @@ class Connection {
   bool closing_ : 1 = false;
   bool aborting_ : 1 = false;
   bool draining_ : 1 = false;
+  bool migrating_ : 1 = false;
+  bool migration_held_ : 1 = false;
+  bool detached_ : 1 = false;
   bool shutdown_done_ : 1 = false;
   bool closed_ : 1 = false;
 };

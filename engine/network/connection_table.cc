@@ -1,7 +1,7 @@
 #include "engine/network/connection_table.h"
 
+#include <algorithm>
 #include <memory>
-
 #include <new>
 
 #include "glog/logging.h"
@@ -20,11 +20,13 @@ ConnectionSlot* ConnectionTable::Acquire() {
     slot =
         new (&chunk.storage[size_t{chunk.made} * sizeof(ConnectionSlot)]) ConnectionSlot(limits_);
     slot->index = made_++;
+    slot->generation = first_generation_;
     ++chunk.made;
     // So that Release never allocates.
     free_.reserve(size_t{made_});
   }
   slot->generation = (slot->generation + 1) & ((1u << (32 - kOperationBits)) - 1);
+  last_generation_ = std::max(last_generation_, slot->generation);
   slot->open = true;
   slot->connection = Connection(limits_);
   ++used_;

@@ -16,6 +16,7 @@
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/network/connection.h"
+#include "engine/network/connection_migration.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/frame_decoder.h"
 #include "engine/network/network_receive.h"
@@ -27,7 +28,7 @@
 
 namespace gyre {
 
-class Processor;
+class ProcessorSeat;
 struct Transfer;
 
 // What one operation in the kernel is for: the low bits of a token's generation.
@@ -42,14 +43,6 @@ enum class Operation : uint8_t {
   kFileRead,
 };
 inline constexpr int kOperationBits = 3;
-
-// What one connection moved, for /connections.
-struct ConnectionTraffic {
-  int64_t opened_ns = 0;
-  int64_t requests = 0;
-  int64_t received_bytes = 0;
-  int64_t sent_bytes = 0;
-};
 
 // Lists a slot can be in, by tag.
 struct StarvedTag;  // waits for provided buffers
@@ -97,7 +90,7 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t granted_bytes = 0;
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight
   struct MemoryWait : MemoryWaiter, MpscNode {
-    Processor* processor = nullptr;
+    ProcessorSeat* seat = nullptr;
     ConnectionSlot* slot = nullptr;
   } memory_wait;
   bool memory_wait_pending = false;  // in the pool, or on its way back
@@ -114,8 +107,10 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
 
 class ConnectionTable {
  public:
-  ConnectionTable(uint32_t max_slots, const Connection::Limits& limits)
-      : max_slots_(max_slots), limits_(limits) {}
+  // Generations begin behind `first_generation`.
+  ConnectionTable(uint32_t max_slots, const Connection::Limits& limits,
+                  uint32_t first_generation = 0)
+      : max_slots_(max_slots), limits_(limits), first_generation_(first_generation) {}
 
   // A slot in a new life; null when all are in use.
   ConnectionSlot* Acquire();
@@ -124,6 +119,12 @@ class ConnectionTable {
   // The slot a token names, whatever its generation; it exists.
   ConnectionSlot& At(uint32_t index) {
     return chunks_[index / kChunkSlots]->At(index % kChunkSlots);
+  }
+  // Null when there never was such a slot, or its connection is another.
+  ConnectionSlot* Find(uint32_t index, uint32_t generation) {
+    if (index >= made_) return nullptr;
+    ConnectionSlot& slot = At(index);
+    return slot.open && slot.generation == generation ? &slot : nullptr;
   }
   static bool IsCurrent(const ConnectionSlot& slot, const uring::Token& token) {
     return slot.open && slot.generation == token.generation >> kOperationBits;
@@ -135,6 +136,8 @@ class ConnectionTable {
   uint32_t size() const { return used_; }
   // Slots that were ever made: At(0) … At(made() - 1).
   uint32_t made() const { return made_; }
+  // Of the generations that were given, the highest.
+  uint32_t last_generation() const { return last_generation_; }
   // Calls visit(slot) for each open slot; it may release that slot.
   template <typename Visitor>
   void ForEach(Visitor visit) {
@@ -157,6 +160,8 @@ class ConnectionTable {
 
   const uint32_t max_slots_;
   const Connection::Limits& limits_;
+  const uint32_t first_generation_;
+  uint32_t last_generation_ = first_generation_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<uint32_t> free_;
   uint32_t made_ = 0;

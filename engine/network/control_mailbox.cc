@@ -14,6 +14,11 @@ void ConnectionList::Add(ConnectionInfo connection) {
   if (connections_.size() < max_count_) connections_.push_back(std::move(connection));
 }
 
+void ConnectionList::AwaitOneMore() {
+  MutexLock lock(mutex_);
+  ++pending_;
+}
+
 void ConnectionList::OnProcessorDone() {
   MutexLock lock(mutex_);
   if (--pending_ == 0) done_.NotifyAll();

@@ -29,6 +29,9 @@ class ConnectionList {
   ConnectionList(size_t max_count, int processor_count)
       : max_count_(max_count), pending_(processor_count) {}
 
+  // Another processor was asked, before it can be through.
+  void AwaitOneMore();
+
   // Processors.
   bool full() const;
   void Add(ConnectionInfo connection);

@@ -1,5 +1,6 @@
-// What a listener's connections have in common, and a socket on its way from
-// whoever accepted it to the processor that will serve it.
+// What a listener's connections have in common, and a connection on its way to the
+// processor that will serve it: from whoever accepted it, or from a processor that
+// gives it up.
 //
 // Threads: Listener immutable once the server runs; NewConnection handoff.
 #ifndef GYRE_ENGINE_NETWORK_LISTENER_H_
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "engine/concurrent/mpsc_queue.h"
+#include "engine/network/connection_migration.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/endpoint.h"
 #include "engine/network/frame_decoder.h"
@@ -31,6 +33,9 @@ struct NewConnection : MpscNode {
   SocketAddress peer;
   const Listener* listener = nullptr;
   ConnectionQuotas::Token quota;
+  // What it brings along from the processor that had it; null: it is new, and has
+  // peer and listener instead.
+  std::unique_ptr<ConnectionMigration> migration;
 };
 
 // Where accepted sockets go: a processor.

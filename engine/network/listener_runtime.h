@@ -2,12 +2,10 @@
 // listening socket for each processor), its own processors with their rings and
 // threads, and the plane their requests go to.
 //
-// Threads: one controlling thread; AddProcessor too may run while connections
-// come in. The getters any after Start.
+// Threads: one controlling thread; Resize any, while it serves. The getters any
+// after Start.
 // Owns: the listening socket, rings, processors, acceptor and their threads.
 // Borrows: plane, handler and everything in Shared; they outlive it.
-// Invariant: processors() are in the processor set exactly while they may be
-// given connections.
 #ifndef GYRE_ENGINE_NETWORK_LISTENER_RUNTIME_H_
 #define GYRE_ENGINE_NETWORK_LISTENER_RUNTIME_H_
 
@@ -28,8 +26,7 @@
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
-#include "engine/network/processor.h"
-#include "engine/network/processor_set.h"
+#include "engine/network/processor_pool.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/request_metrics.h"
 #include "engine/network/server_options.h"
@@ -51,14 +48,8 @@ class ListenerRuntime {
     LargeRanges& large_ranges;
     NetworkMetrics& metrics;
     RequestMetrics& request_metrics;
-    // Processors are numbered through the whole server; a number is not used again.
-    int& next_processor_index;
-  };
-
-  // A processor with its thread.
-  struct Worker {
-    std::unique_ptr<Processor> processor;
-    std::unique_ptr<ThreadRunner> thread;
+    // Processors are numbered through the whole server.
+    std::atomic<int>& next_processor_index;
   };
 
   ListenerRuntime(int index, const ListenerOptions& options, const FrameDecoder& default_decoder,
@@ -81,21 +72,17 @@ class ListenerRuntime {
   // False once the listening sockets are closed, or were never accepted from.
   bool accepting() const;
   bool processors_running() const;
-  int64_t open_connections() const;
+  int64_t open_connections() const { return processors_.open_connections(); }
   void SetConnectionOptions(const ConnectionOptions& options);
+  absl::Status ResizeNetworkThreads(int32_t count);
   // Each of its processors adds what it has.
   void AddTo(const std::shared_ptr<ConnectionList>& list);
   void JoinAcceptor();
-  void JoinProcessors();
+  void JoinProcessors() { processors_.Stop(); }
 
   const Listener& listener() const { return listener_; }
   NetworkPlane& plane() { return plane_; }
-  ProcessorSet& processor_set() { return processor_set_; }
-  std::vector<Worker>& workers() { return workers_; }
-  int32_t num_network_threads() const { return num_network_threads_; }
-
-  // A processor and its thread, neither started nor in the set.
-  absl::StatusOr<Worker> MakeWorker();
+  ProcessorPool& processors() { return processors_; }
 
  private:
   bool reuse_port() const { return shared_.options.accept_mode == AcceptMode::kReusePort; }
@@ -105,14 +92,11 @@ class ListenerRuntime {
 
   const ListenerOptions& options_;
   NetworkPlane& plane_;
-  RequestHandler& handler_;
   const Shared shared_;
-  const int32_t num_network_threads_;
   Listener listener_;
   // Until those who accept have them: one, or with reuse_port one for each processor.
   std::vector<UniqueFd> listen_fds_;
-  std::vector<Worker> workers_;
-  ProcessorSet processor_set_;
+  ProcessorPool processors_;
   std::unique_ptr<Acceptor> acceptor_;  // null with reuse_port
   std::unique_ptr<ThreadRunner> acceptor_thread_;
 };

@@ -20,6 +20,8 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
       r.AddCounter("network_connections_expired_total", "Connections closed as idle.");
   accept_pauses = r.AddCounter("network_accept_pauses_total",
                                "Times an acceptor paused: no descriptors, a maximum or a rate.");
+  connections_migrated = r.AddCounter("network_connections_migrated_total",
+                                      "Connections moved from one processor to another.");
   bytes_received = r.AddCounter("network_received_bytes_total", "Bytes received.");
   bytes_sent = r.AddCounter("network_sent_bytes_total", "Bytes handed to the kernel to send.");
   frames_received = r.AddCounter("network_frames_received_total", "Whole frames received.");

@@ -21,6 +21,7 @@ struct NetworkMetrics {
   Counter connections_shed;
   Counter connections_expired;
   Counter accept_pauses;
+  Counter connections_migrated;  // moved from one processor to another
   Counter bytes_received;
   Counter bytes_sent;
   Counter frames_received;

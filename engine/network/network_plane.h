@@ -40,6 +40,8 @@ class NetworkPlane {
   // Joins the handlers; what is queued stays there. Idempotent.
   void Stop();
 
+  // The handler threads between Start and Stop, which a resize changes.
+  RequestHandlerPool* handlers() { return handlers_.get(); }
   const std::string& name() const { return options_.name; }
   RequestChannel& channel() { return channel_; }
   MemoryPool& memory() { return memory_; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/limits.h"
+#include "glog/logging.h"
 
 namespace gyre {
 namespace {
@@ -274,6 +275,43 @@ int64_t NetworkReceive::TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory
 void NetworkReceive::UnchargeDirect(int64_t bytes, ReceiveMemory& memory) {
   charged_bytes_ -= bytes;
   memory.Uncharge(bytes);
+}
+
+void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
+  DCHECK(to->pending_.empty() && !to->assembling_);
+  Buffer block;
+  uint32_t room_bytes = 0;
+  int64_t left_bytes = pending_bytes_;
+  for (; first_ < pending_.size(); ++first_) {
+    absl::string_view bytes = front().bytes.view();
+    while (!bytes.empty()) {
+      if (room_bytes == 0) {
+        if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+        room_bytes = static_cast<uint32_t>(std::min<int64_t>(left_bytes, kSlabMaxBytes));
+        block = memory.Allocate(room_bytes);
+        block.Truncate(0);
+      }
+      const auto take = static_cast<uint32_t>(std::min<size_t>(bytes.size(), room_bytes));
+      std::memcpy(block.data() + block.size_bytes(), bytes.data(), take);
+      block.Truncate(block.size_bytes() + take);
+      room_bytes -= take;
+      left_bytes -= take;
+      bytes.remove_prefix(take);
+    }
+    front().bytes.Reset();
+  }
+  if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+  to->pending_bytes_ = pending_bytes_;
+  to->seen_bytes_ = seen_bytes_;
+  to->assembly_ = std::move(assembly_);
+  to->assembled_bytes_ = assembled_bytes_;
+  to->total_bytes_ = total_bytes_;
+  to->charged_bytes_ = charged_bytes_;
+  to->skip_bytes_ = skip_bytes_;
+  to->assembling_ = assembling_;
+  to->large_ = large_;
+  charged_bytes_ = 0;
+  Clear(memory);
 }
 
 void NetworkReceive::Clear(ReceiveMemory& memory) {

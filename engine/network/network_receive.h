@@ -98,6 +98,10 @@ class NetworkReceive {
   // Gives up on the frame under way: what came of it, framing included, is `*frame`.
   // False: nothing was gathered, or a receive may be writing into it.
   bool TakeUnfinished(Frame* frame);
+  // Hands everything to `to`, which is empty, and is empty afterwards. Bytes that lie
+  // in received buffers are copied out of them; what a frame under way was charged
+  // goes along. No direct receive is in flight.
+  void MoveTo(NetworkReceive* to, ReceiveMemory& memory);
 
   // Drops everything; the connection is going.
   void Clear(ReceiveMemory& memory);

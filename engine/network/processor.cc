@@ -10,9 +10,9 @@ namespace gyre {
 using uring::Completion;
 using uring::OpKind;
 
-Processor::Processor(int index, const ProcessorOptions& options, const Shared& shared,
-                     std::unique_ptr<uring::Ring> ring, char* receive_base)
-    : index_(index),
+Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const Shared& shared,
+                     std::unique_ptr<uring::Ring> ring)
+    : seat_(seat),
       options_(options),
       charges_memory_(shared.channel.memory().capacity_bytes() != MemoryPool::kUnbounded),
       channel_(shared.channel),
@@ -25,74 +25,45 @@ Processor::Processor(int index, const ProcessorOptions& options, const Shared& s
       limits_{options_.connection.receive_ahead_bytes,
               options_.connection.max_in_flight_requests_per_connection,
               options_.connection.max_in_flight_bytes_per_connection, ring_->recv_is_multishot()},
-      receive_buffers_(*ring_, *this, receive_base, options_.receive_buffer_bytes,
-                       options_.receive_buffer_count),
-      intakes_(*ring_, metrics_, *this, *this),
-      table_(options_.max_connections, limits_),
+      receive_buffers_(seat.receive_buffers()),
+      intakes_(*ring_, metrics_, seat, seat),
+      table_(options_.max_connections, limits_, seat.first_generation()),
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
-      completions_(kMaxCompletions) {}
+      completions_(kMaxCompletions) {
+  seat_.Take(*ring_);
+}
 
 Processor::~Processor() {
   // Never started, or stopped with connections left: what the handlers still hold
   // is dropped with the table.
-  channel_.ForgetWaiter(this);
-  while (MpscNode* node = new_connections_.Pop()) {
-    std::unique_ptr<NewConnection> connection(static_cast<NewConnection*>(node));
-    ring_->Close(connection->fd);
+  channel_.ForgetWaiter(&seat_);
+  while (std::unique_ptr<NewConnection> connection = seat_.PopConnection()) {
+    Drop(std::move(connection));
   }
-  while (MpscNode* node = responses_.Pop()) {
-    auto* response = static_cast<ResponseNode*>(node);
-    if (response->kind == ResponseKind::kEndThrottling) {
-      delete static_cast<ThrottleSignal*>(response);
-    }
-  }
+  seat_.Leave(table_.last_generation());
 }
 
 // --- any thread ----------------------------------------------------------------
 
-void Processor::WakeIfParked() {
-  // seq_cst: see the mailboxes. Only the first of several producers wakes.
-  if (parked_.load(std::memory_order_seq_cst) &&
-      parked_.exchange(false, std::memory_order_seq_cst)) {
-    ring_->Wake();
-  }
-}
-
-void Processor::EnqueueConnection(std::unique_ptr<NewConnection> connection) {
-  open_connections_.fetch_add(1, std::memory_order_acq_rel);
-  new_connections_.Push(connection.release());
-  WakeIfParked();
-}
-
-void Processor::EnqueueResponse(ConnectionRequest* request) {
-  responses_.Push(request);
-  WakeIfParked();
-}
-
-void Processor::EnqueueThrottle(ThrottleSignal* signal) {
-  responses_.Push(signal);
-  WakeIfParked();
-}
-
-void Processor::EnqueueRunStarted(RequestRun* run) {
-  started_runs_.Push(run);
-  WakeIfParked();
-}
-
-void Processor::EnqueueRoom(int lane) {
-  room_.fetch_or(1u << lane, std::memory_order_seq_cst);
-  WakeIfParked();
-}
-
 void Processor::BeginDrain() {
   drain_requested_.store(true, std::memory_order_seq_cst);
-  WakeIfParked();
+  seat_.WakeIfParked();
 }
 
 void Processor::CloseAll() {
   close_requested_.store(true, std::memory_order_seq_cst);
-  WakeIfParked();
+  seat_.WakeIfParked();
+}
+
+void Processor::Retire(ProcessorSet* others) {
+  retire_to_.store(others, std::memory_order_seq_cst);
+  seat_.WakeIfParked();
+}
+
+void Processor::Rebalance(ProcessorSet* set) {
+  rebalance_to_.store(set, std::memory_order_seq_cst);
+  seat_.WakeIfParked();
 }
 
 // --- the owner's thread ----------------------------------------------------------
@@ -100,7 +71,7 @@ void Processor::CloseAll() {
 void Processor::OnThreadStart() {
   owner_.Bind();
   start_status_ = ring_->Attach();
-  if (start_status_.ok()) start_status_ = receive_buffers_.Provide();
+  if (start_status_.ok()) start_status_ = receive_buffers_.Provide(*ring_);
   if (start_status_.ok()) registered_buffers_ = ring_->RegisterBuffers(slab_.RegisteredBuffers());
   started_.store(true, std::memory_order_release);
   started_.notify_all();
@@ -108,7 +79,12 @@ void Processor::OnThreadStart() {
 
 void Processor::OnThreadStop() {
   owner_.Assert();
-  channel_.ForgetWaiter(this);
+  channel_.ForgetWaiter(&seat_);
+  // Room that was told of and not used is another's.
+  const uint32_t lanes = seat_.TakeRoom();
+  for (int lane = 0; lane < kMaxLanes; ++lane) {
+    if ((lanes >> lane & 1) != 0) channel_.PassRoomOn(lane);
+  }
   intakes_.Abandon();
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();
@@ -170,6 +146,11 @@ bool Processor::RunOnce(int64_t now_ns) {
     }
   }
 
+  if (retiring_ && open_connections() == 0 && table_.size() == 0 &&
+      receive_buffers_.lent_count() == 0 && !seat_.HasMail() && intakes_.listening() == 0) {
+    retired_.store(true, std::memory_order_release);
+  }
+
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (!memory_waiters_.empty()) {
@@ -192,27 +173,21 @@ void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
     // The ring takes microseconds at best; waking early would only loop.
     wait_ns = std::max<int64_t>(0, deadline_ns - now_ns);
   }
-  parked_.store(true, std::memory_order_seq_cst);
+  seat_.Park();
   if (!MailboxesEmpty()) wait_ns = 0;
   reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), wait_ns);
-  parked_.store(false, std::memory_order_seq_cst);
+  seat_.Unpark();
 }
 
 bool Processor::MailboxesEmpty() const {
-  return control_.empty() && lists_.empty() && responses_.Empty() && started_runs_.Empty() &&
-         new_connections_.Empty() && granted_.Empty() && intakes_.AtRest() &&
-         room_.load(std::memory_order_seq_cst) == 0 &&
-         !shed_requested_.load(std::memory_order_seq_cst) &&
-         drain_requested_.load(std::memory_order_seq_cst) == draining_ &&
-         close_requested_.load(std::memory_order_seq_cst) == closing_all_ &&
-         (starved_.empty() || !receive_buffers_.has_released());
+  return control_.empty() && lists_.empty() && !seat_.HasMail() && intakes_.AtRest() &&
+         !HasOrders() && ((starved_.empty() && !retiring_) || !receive_buffers_.has_released());
 }
 
 bool Processor::DrainMailboxes() {
   bool any = false;
-  while (MpscNode* node = responses_.Pop()) {
+  while (ResponseNode* response = seat_.PopResponse()) {
     any = true;
-    auto* response = static_cast<ResponseNode*>(node);
     if (response->kind >= ResponseKind::kStartThrottling) {
       OnThrottleSignal(static_cast<ThrottleSignal*>(response));
       continue;
@@ -222,34 +197,45 @@ bool Processor::DrainMailboxes() {
     OnResponse(request);
     Settle(slot);
   }
-  while (MpscNode* node = started_runs_.Pop()) {
-    ConnectionRequest* const first = static_cast<RequestRun*>(node)->first;
+  while (RequestRun* run = seat_.PopRunStarted()) {
+    ConnectionRequest* const first = run->first;
     Slot& slot = table_.At(first->slot());
     OnRunStarted(first);
     Settle(slot);
     any = true;
   }
-  while (MpscNode* node = granted_.Pop()) {
+  while (MpscNode* node = seat_.PopGranted()) {
     OnMemoryGranted(*static_cast<Slot::MemoryWait*>(node)->slot);
     any = true;
   }
-  if (room_.load(std::memory_order_seq_cst) != 0) {
-    const uint32_t lanes = room_.exchange(0, std::memory_order_seq_cst);
+  if (const uint32_t lanes = seat_.TakeRoom()) {
     for (int lane = 0; lane < kMaxLanes; ++lane) {
       if ((lanes >> lane & 1) != 0) OnRoom(lane);
     }
     any = true;
   }
   for (int i = 0; i < kMaxNewPerTurn; ++i) {
-    MpscNode* node = new_connections_.Pop();
-    if (node == nullptr) break;
-    OnNewConnection(std::unique_ptr<NewConnection>(static_cast<NewConnection*>(node)));
+    std::unique_ptr<NewConnection> connection = seat_.PopConnection();
+    if (connection == nullptr) break;
+    OnNewConnection(std::move(connection));
     any = true;
   }
-  if (shed_requested_.load(std::memory_order_seq_cst)) {
+  if (seat_.TakeShed()) {
     Shed();
     any = true;
   }
+  return TakeOrders() || any;
+}
+
+bool Processor::HasOrders() const {
+  return drain_requested_.load(std::memory_order_seq_cst) != draining_ ||
+         close_requested_.load(std::memory_order_seq_cst) != closing_all_ ||
+         (retire_to_.load(std::memory_order_seq_cst) != nullptr) != retiring_ ||
+         rebalance_to_.load(std::memory_order_seq_cst) != nullptr;
+}
+
+bool Processor::TakeOrders() {
+  if (!HasOrders()) return false;
   if (!draining_ && drain_requested_.load(std::memory_order_seq_cst)) {
     draining_ = true;
     table_.ForEach([this](Slot& slot) {
@@ -258,7 +244,6 @@ bool Processor::DrainMailboxes() {
       ReportThrottled(slot);
       Settle(slot);
     });
-    any = true;
   }
   if (!closing_all_ && close_requested_.load(std::memory_order_seq_cst)) {
     closing_all_ = true;
@@ -267,27 +252,32 @@ bool Processor::DrainMailboxes() {
       slot.connection.Abort();
       Settle(slot);
     });
-    any = true;
   }
-  return any;
+  if (ProcessorSet* set = rebalance_to_.exchange(nullptr, std::memory_order_seq_cst)) {
+    GiveSurplus(set);
+  }
+  if (!retiring_ && retire_to_.load(std::memory_order_seq_cst) != nullptr) BeginRetirement();
+  return true;
 }
 
 // --- connections -----------------------------------------------------------------
 
 void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
-  Slot* slot = draining_ || closing_all_ ? nullptr : table_.Acquire();
-  if (slot == nullptr) {
-    ring_->Close(connection->fd);
-    connection->quota.Release();
-    open_connections_.fetch_sub(1, std::memory_order_acq_rel);
+  if (connection->migration != nullptr) return OnMigrated(std::move(connection));
+  if (retiring_ && !draining_ && !closing_all_) {
+    // It was on its way when the others took over.
+    others_->Place(std::move(connection));
+    seat_.OnConnectionLeft();
     return;
   }
+  Slot* slot = draining_ || closing_all_ ? nullptr : table_.Acquire();
+  if (slot == nullptr) return Drop(std::move(connection));
   const Listener& listener = *connection->listener;
   slot->fd = connection->fd;
   slot->quota = std::move(connection->quota);
   slot->transport = &plaintext_;
   slot->decoder = listener.frame_decoder;
-  slot->memory_wait.processor = this;
+  slot->memory_wait.seat = &seat_;
   slot->memory_wait.slot = slot;
   slot->last_progress_ns = now_ns_;
   slot->session.listener_index = listener.index;
@@ -331,6 +321,12 @@ void Processor::Settle(Slot& slot) {
       case ConnectionStep::kDropResponses:
         DropResponses(slot);
         break;
+      case ConnectionStep::kDetach:
+        Detach(slot);
+        break;
+      case ConnectionStep::kMigrate:
+        Migrate(slot);
+        return;
       case ConnectionStep::kShutdown:
         Shutdown(slot);
         break;
@@ -411,33 +407,12 @@ void Processor::ReportInput(Slot& slot, bool news) {
 void Processor::Shutdown(Slot& slot) {
   Connection& connection = slot.connection;
   connection.OnShutdownDone();
-  static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
-  static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
-  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
-  static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
-  connection.SetStarved(false);
-  connection.SetWaitingForMemory(false);
-  if (starved_.empty()) receive_buffers_.SetStarved(false);
   connection.EndThrottling();
   ReportThrottled(slot);
   deadlines_.Cancel(&slot);
   ring_->Shutdown(slot.fd, /*write_side_only=*/false);
-
-  switch (connection.receiving()) {
-    case Connection::Receiving::kNone:
-      break;
-    case Connection::Receiving::kProvided:
-      CancelOperation(slot, OpKind::kRecv, Operation::kReceive);
-      break;
-    case Connection::Receiving::kDirect:
-      if (slot.direct_charged_bytes > 0) {
-        CancelOperation(slot, OpKind::kRecv, Operation::kReceiveDirect);
-      } else {
-        CancelOperation(slot, OpKind::kPoll, Operation::kReadable);
-      }
-      break;
-  }
-  if (connection.hangup_watch()) CancelOperation(slot, OpKind::kPoll, Operation::kHangup);
+  CancelReceiving(slot);
+  StopWaiting(slot);
   switch (slot.sending) {
     case Slot::SendOperation::kSend:
       CancelOperation(slot, OpKind::kSend, Operation::kSend);
@@ -455,10 +430,6 @@ void Processor::Shutdown(Slot& slot) {
     case Slot::SendOperation::kFileRead:
       break;
   }
-  if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
-    slot.memory_wait_pending = false;
-    connection.OnOperationRetired();
-  }
   if (ConnectionRequest* request = std::exchange(slot.parked_run, nullptr)) {
     // Never handed over: as if answered by nothing.
     static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
@@ -470,6 +441,43 @@ void Processor::Shutdown(Slot& slot) {
       request = next;
     }
     connection.OnRunStarted();
+  }
+}
+
+// Takes back what receives or watches.
+void Processor::CancelReceiving(Slot& slot) {
+  Connection& connection = slot.connection;
+  switch (connection.receiving()) {
+    case Connection::Receiving::kNone:
+      break;
+    case Connection::Receiving::kProvided:
+      CancelOperation(slot, OpKind::kRecv, Operation::kReceive);
+      break;
+    case Connection::Receiving::kDirect:
+      if (slot.direct_charged_bytes > 0) {
+        CancelOperation(slot, OpKind::kRecv, Operation::kReceiveDirect);
+      } else {
+        CancelOperation(slot, OpKind::kPoll, Operation::kReadable);
+      }
+      break;
+  }
+  if (connection.hangup_watch()) CancelOperation(slot, OpKind::kPoll, Operation::kHangup);
+}
+
+// Leaves the lines for buffers and memory. A grant that is on its way still comes.
+void Processor::StopWaiting(Slot& slot) {
+  Connection& connection = slot.connection;
+  static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
+  static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
+  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
+  static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
+  connection.SetStarved(false);
+  connection.SetWaitingForMemory(false);
+  connection.SetYielded(false);
+  NoteStarved();
+  if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
+    slot.memory_wait_pending = false;
+    connection.OnOperationRetired();
   }
 }
 
@@ -486,7 +494,7 @@ void Processor::CloseSocket(Slot& slot) {
   slot.session.gone.store(true, std::memory_order_relaxed);
   metrics_.connections_closed.Increment();
   metrics_.connections.Decrement();
-  open_connections_.fetch_sub(1, std::memory_order_acq_rel);
+  seat_.OnConnectionLeft();
 }
 
 void Processor::Free(Slot& slot) { table_.Release(&slot); }

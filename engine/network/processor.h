@@ -3,18 +3,19 @@
 // Connection, whose next steps are carried out here until there is none.
 //
 // RunOnce never blocks; Wait submits what the turn prepared and sleeps in the
-// ring, in one enter. Other threads reach a processor through Enqueue…, which wake
+// ring, in one enter. Other threads reach a processor through its seat, which wakes
 // it only while it is parked.
 //
 // Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
-// processor_requests.cc, processor_control.cc (options, lists), processor_throttle.cc (throttling
-// and idle expiry), processor_shed.cc; response_sender has the sending side, processor_intakes
-// what it accepts itself.
+// processor_requests.cc, processor_control.cc (options, lists), processor_throttle.cc
+// (throttling and idle expiry), processor_shed.cc, processor_migration.cc;
+// response_sender has the sending side, processor_intakes what it accepts itself.
 //
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
-// Enqueue…, BeginDrain, CloseAll, Wake any.
-// Owns: its ring, receive buffers, connection table, requests and timing wheel.
-// Borrows: channel, handler, slab, large ranges, metrics; they outlive it.
+// BeginDrain, CloseAll, Retire, Rebalance, Wake any, while it exists. What comes
+// from threads that may outlive it comes through its seat.
+// Owns: its ring, connection table, requests and timing wheel.
+// Borrows: seat, channel, handler, slab, large ranges, metrics; they outlive it.
 // Invariant: each submitted operation is counted in its connection and retired
 // exactly once, by the completion without `more`; no I/O except through the ring.
 #ifndef GYRE_ENGINE_NETWORK_PROCESSOR_H_
@@ -29,7 +30,6 @@
 #include "absl/status/status.h"
 #include "engine/base/log_every.h"
 #include "engine/base/thread_owner.h"
-#include "engine/concurrent/mpsc_queue.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
@@ -38,6 +38,8 @@
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor_intakes.h"
+#include "engine/network/processor_seat.h"
+#include "engine/network/processor_set.h"
 #include "engine/network/receive_buffers.h"
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler.h"
@@ -49,12 +51,7 @@
 
 namespace gyre {
 
-class Processor final : public ThreadBody,
-                        public ThreadWaiter,
-                        public ResponseSink,
-                        public ConnectionTarget,
-                        private Waker,
-                        private ResponseSender::Host {
+class Processor final : public ThreadBody, public ThreadWaiter, private ResponseSender::Host {
  public:
   struct Shared {
     RequestChannel& channel;
@@ -65,24 +62,19 @@ class Processor final : public ThreadBody,
     RequestMetrics& request_metrics;
   };
 
-  // `receive_base` has room for the options' receive buffers.
-  Processor(int index, const ProcessorOptions& options, const Shared& shared,
-            std::unique_ptr<uring::Ring> ring, char* receive_base);
+  // Takes the seat, and leaves it when it is destroyed.
+  Processor(ProcessorSeat& seat, const ProcessorOptions& options, const Shared& shared,
+            std::unique_ptr<uring::Ring> ring);
   ~Processor() override;
 
   // --- any thread --------------------------------------------------------------
-  void EnqueueConnection(std::unique_ptr<NewConnection> connection) override;
-  void EnqueueResponse(ConnectionRequest* request) override;
-  void EnqueueThrottle(ThrottleSignal* signal) override;
-  void EnqueueRunStarted(RequestRun* run) override;
-  void EnqueueRoom(int lane) override;
-  void EnqueueShed() override;
   // Accepts from it, too, until StopAccepting.
   void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
     intakes_.Enqueue(std::move(socket));
   }
   void StopAccepting() { intakes_.StopAccepting(); }
-  bool accepting() const { return intakes_.accepting(); }
+  // Listening sockets it accepts from, those on their way here included.
+  int32_t listening() const { return intakes_.listening(); }
   void Wake() override { ring_->Wake(); }
   // Each connection is closed at its next frame boundary with nothing in flight.
   void BeginDrain();
@@ -93,10 +85,16 @@ class Processor final : public ThreadBody,
   void EnqueueOptions(const ConnectionOptions& options);
   // Adds the connections to `list`, a few in every turn.
   void EnqueueList(std::shared_ptr<ConnectionList> list);
+  // Every connection goes to `others`, which does not hold this one's seat, at once
+  // or as soon as its requests are answered. Done when retired().
+  void Retire(ProcessorSet* others);
+  // Nothing is left here, and no buffer of its ring is lent; the thread may end.
+  bool retired() const { return retired_.load(std::memory_order_acquire); }
+  // Moves what it has above its share of `set` to the others, as far as it has
+  // nothing in flight.
+  void Rebalance(ProcessorSet* set);
   // Descriptors that are open, and those on their way here.
-  int64_t open_connections() const override {
-    return open_connections_.load(std::memory_order_acquire);
-  }
+  int64_t open_connections() const { return seat_.open_connections(); }
   // Returns when OnThreadStart is done: what attaching to the ring said.
   const absl::Status& AwaitStart() const {
     started_.wait(false, std::memory_order_acquire);
@@ -105,7 +103,8 @@ class Processor final : public ThreadBody,
   // Whether the ring has the slab as fixed buffers, and why not. After AwaitStart.
   const absl::Status& registered_buffers() const { return registered_buffers_; }
   uring::RingStats ring_stats() const { return ring_->stats(); }
-  int index() const { return index_; }
+  int index() const { return seat_.index(); }
+  ProcessorSeat& seat() { return seat_; }
 
   // --- the owner's thread --------------------------------------------------------
   void OnThreadStart() override;
@@ -134,8 +133,6 @@ class Processor final : public ThreadBody,
     Slot& slot_;
   };
 
-  // Waker.
-  void WakeIfParked() override;
   // ResponseSender::Host.
   void OnFrontSent(Slot& slot) override;
   void OnCloseResponse(Slot& slot) override;
@@ -156,6 +153,7 @@ class Processor final : public ThreadBody,
   void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnThrottleSignal(ThrottleSignal* signal) GYRE_REQUIRES_OWNER(owner_);
   void OnDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void OnMigrated(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
 
   // --- steps ---------------------------------------------------------------------
   // Carries out what the connection decides until it decides nothing. The slot may
@@ -167,6 +165,8 @@ class Processor final : public ThreadBody,
   void CancelReceive(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void DispatchFrames(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   // The connection's next whole frame as a request; null when there is none now.
+  ConnectionRequest* MakeRequest(Slot& slot, Buffer frame, int64_t charged_bytes)
+      GYRE_REQUIRES_OWNER(owner_);
   ConnectionRequest* TakeFrame(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   // As much as belongs into one run, linked; null when nothing may be taken now.
   ConnectionRequest* TakeRun(Slot& slot, RequestRun* run, int64_t* bytes)
@@ -176,6 +176,10 @@ class Processor final : public ThreadBody,
   void SendRun(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void StartInline(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void DropResponses(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void Detach(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // Closes one that never got a slot here.
+  void Drop(std::unique_ptr<NewConnection> connection);
+  void Migrate(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Free(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -186,6 +190,10 @@ class Processor final : public ThreadBody,
   void DropLists() GYRE_REQUIRES_OWNER(owner_);
   void Shed() GYRE_REQUIRES_OWNER(owner_);
   bool DrainMailboxes() GYRE_REQUIRES_OWNER(owner_);
+  bool TakeOrders() GYRE_REQUIRES_OWNER(owner_);
+  bool HasOrders() const GYRE_REQUIRES_OWNER(owner_);
+  void BeginRetirement() GYRE_REQUIRES_OWNER(owner_);
+  void GiveSurplus(ProcessorSet* set) GYRE_REQUIRES_OWNER(owner_);
   bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
   void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
   void RetryLargeRanges() GYRE_REQUIRES_OWNER(owner_);
@@ -199,6 +207,9 @@ class Processor final : public ThreadBody,
   void WaitForMemory(Slot& slot, int64_t bytes) GYRE_REQUIRES_OWNER(owner_);
   void BreakMemoryDeadlock() GYRE_REQUIRES_OWNER(owner_);
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void CancelReceiving(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void StopWaiting(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void NoteStarved() GYRE_REQUIRES_OWNER(owner_);
   void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
       GYRE_REQUIRES_OWNER(owner_);
   void ServeYielded() GYRE_REQUIRES_OWNER(owner_);
@@ -224,7 +235,7 @@ class Processor final : public ThreadBody,
   // any, means that partial frames hold it all and wait for each other.
   static constexpr int64_t kMemoryDeadlockNs = 500'000'000;
 
-  const int index_;
+  ProcessorSeat& seat_;
   ProcessorOptions options_;  // the owner's, once the thread runs
   const bool charges_memory_;
   RequestChannel& channel_;
@@ -241,8 +252,8 @@ class Processor final : public ThreadBody,
   absl::Status registered_buffers_;  // likewise
   std::atomic<bool> started_{false};
   PlaintextTransport plaintext_ ABSL_GUARDED_BY(owner_);
-  ReceiveBuffers receive_buffers_;  // Release comes from any thread
-  ProcessorIntakes intakes_;        // Enqueue and StopAccepting come from any thread
+  ReceiveBuffers& receive_buffers_;  // the seat's
+  ProcessorIntakes intakes_;         // Enqueue and StopAccepting come from any thread
   ConnectionTable table_ ABSL_GUARDED_BY(owner_);
   ResponseSender sender_ ABSL_GUARDED_BY(owner_);
   TimingWheel deadlines_ ABSL_GUARDED_BY(owner_);
@@ -272,18 +283,16 @@ class Processor final : public ThreadBody,
   std::vector<ListUnderWay> lists_ ABSL_GUARDED_BY(owner_);
   ControlMailbox control_;
 
-  // Mailboxes. The pushes and the parked flag are seq_cst: a producer that does
-  // not see `parked_` is seen by the owner's last look at the mailboxes.
-  MpscQueue new_connections_;
-  MpscQueue responses_;
-  MpscQueue started_runs_;
-  MpscQueue granted_;
-  std::atomic<uint32_t> room_{0};  // a bit for each lane
-  std::atomic<bool> shed_requested_{false};
+  bool retiring_ ABSL_GUARDED_BY(owner_) = false;
+  // Where connections that are given up go. Outlives the orders that name it.
+  ProcessorSet* others_ ABSL_GUARDED_BY(owner_) = nullptr;
+
+  // Orders; each is followed by a wake.
   std::atomic<bool> drain_requested_{false};
   std::atomic<bool> close_requested_{false};
-  alignas(kCacheLineBytes) std::atomic<bool> parked_{false};
-  std::atomic<int64_t> open_connections_{0};
+  std::atomic<ProcessorSet*> retire_to_{nullptr};
+  std::atomic<ProcessorSet*> rebalance_to_{nullptr};
+  std::atomic<bool> retired_{false};
 };
 
 }  // namespace gyre

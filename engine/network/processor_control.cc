@@ -43,12 +43,12 @@ ConnectionInfo InfoOf(const ConnectionSlot& slot, int processor, int64_t now_ns)
 
 void Processor::EnqueueOptions(const ConnectionOptions& options) {
   control_.PostOptions(options);
-  WakeIfParked();
+  seat_.WakeIfParked();
 }
 
 void Processor::EnqueueList(std::shared_ptr<ConnectionList> list) {
   control_.PostList(std::move(list));
-  WakeIfParked();
+  seat_.WakeIfParked();
 }
 
 bool Processor::HandleControl() {
@@ -79,7 +79,7 @@ void Processor::ContinueList() {
   uint32_t budget = kListedPerTurn;
   while (under_way.next_slot < table_.made() && budget-- > 0 && !list.full()) {
     const Slot& slot = table_.At(under_way.next_slot++);
-    if (slot.open && !slot.connection.closed()) list.Add(InfoOf(slot, index_, now_ns_));
+    if (slot.open && !slot.connection.closed()) list.Add(InfoOf(slot, index(), now_ns_));
   }
   if (under_way.next_slot < table_.made() && !list.full()) return;
   list.OnProcessorDone();

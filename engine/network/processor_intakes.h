@@ -1,9 +1,9 @@
 // The listening sockets that a processor accepts from itself (accept_mode
 // reuseport): an intake for each, on the processor's ring.
 //
-// Threads: the processor's; Enqueue, StopAccepting, accepting and paused_ns any.
+// Threads: the processor's; Enqueue, StopAccepting and listening any.
 // Owns: its intakes.  Borrows: ring, target, waker and metrics.
-// Invariant: accepting() counts a listening socket from Enqueue until it is closed.
+// Invariant: listening() counts a listening socket from Enqueue until it is closed.
 #ifndef GYRE_ENGINE_NETWORK_PROCESSOR_INTAKES_H_
 #define GYRE_ENGINE_NETWORK_PROCESSOR_INTAKES_H_
 
@@ -42,9 +42,9 @@ class ProcessorIntakes final : private Intake::Host {
 
   // --- any thread ------------------------------------------------------------------
   void Enqueue(std::unique_ptr<ListenSocketHandover> socket);
-  // Every listening socket is closed; done when accepting() is false.
+  // Every listening socket is closed; done when listening() is 0.
   void StopAccepting();
-  bool accepting() const { return listening_.load(std::memory_order_acquire) > 0; }
+  int32_t listening() const { return listening_.load(std::memory_order_acquire); }
 
   // --- the processor's thread --------------------------------------------------------
   // A completion of kind kAccept.

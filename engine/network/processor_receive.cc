@@ -71,7 +71,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
       if (connection.starved()) return;
       connection.SetStarved(true);
       starved_.PushBack(&slot);
-      receive_buffers_.SetStarved(true);
+      NoteStarved();
       return;
     case ECANCELED:
     case EAGAIN:
@@ -97,7 +97,7 @@ void Processor::OnReadable(Slot& slot, const Completion& completion) {
     slot.connection.OnReceiveRetired();
     return;
   }
-  if (!completion.result.ok()) {
+  if (!completion.result.ok() || slot.connection.detached()) {
     slot.connection.OnReceiveRetired();
     return;
   }
@@ -174,8 +174,11 @@ void Processor::RearmStarved() {
     slot->connection.SetStarved(false);
     Settle(*slot);
   }
-  if (starved_.empty()) receive_buffers_.SetStarved(false);
+  NoteStarved();
 }
+
+// Whoever releases a buffer wakes this processor while it waits for one.
+void Processor::NoteStarved() { receive_buffers_.SetStarved(retiring_ || !starved_.empty()); }
 
 // --- memory ------------------------------------------------------------------------
 
@@ -219,8 +222,7 @@ void Processor::WaitForMemory(Slot& slot, int64_t bytes) {
   slot.memory_wait.bytes = bytes;
   slot.memory_wait.on_granted = [](MemoryWaiter* waiter) {
     auto* wait = static_cast<Slot::MemoryWait*>(waiter);
-    wait->processor->granted_.Push(wait);
-    wait->processor->WakeIfParked();
+    wait->seat->EnqueueGranted(wait);
   };
   slot.memory_wait_pending = true;
   slot.connection.OnOperationSubmitted();  // the slot stays until the answer

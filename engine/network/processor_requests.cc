@@ -48,19 +48,25 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
     slot.receive.Clear(memory);
   }
   if (status != NetworkReceive::Status::kFrame) return nullptr;
+  const int64_t charged_bytes = charges_memory_ ? frame.charged_bytes : 0;
+  if (charged_bytes > 0) channel_.OnRequestCharged();
+  ConnectionRequest* request = MakeRequest(slot, std::move(frame.payload), charged_bytes);
+  slot.dispatch_bytes +=
+      std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
+  ++slot.traffic.requests;
+  metrics_.frames_received.Increment();
+  return request;
+}
+
+ConnectionRequest* Processor::MakeRequest(Slot& slot, Buffer frame, int64_t charged_bytes) {
   ConnectionRequest* request = AcquireRequest();
-  request->Fill(&channel_, this, &slot.session, slot.index, slot.generation,
-                std::move(frame.payload), charges_memory_ ? frame.charged_bytes : 0, now_ns_);
-  if (charges_memory_ && frame.charged_bytes > 0) channel_.OnRequestCharged();
+  request->Fill(&channel_, &seat_, &slot.session, slot.index, slot.generation, std::move(frame),
+                charged_bytes, now_ns_);
   if (channel_.lane_count() > 1) {
     const int lane = handler_.LaneOf(*request);
     if (lane > 0 && lane < channel_.lane_count()) request->lane = static_cast<uint8_t>(lane);
   }
   if (limits_.max_in_flight > 1) request->alone = handler_.RunsAlone(*request);
-  slot.dispatch_bytes +=
-      std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
-  ++slot.traffic.requests;
-  metrics_.frames_received.Increment();
   return request;
 }
 
@@ -107,7 +113,7 @@ void Processor::DispatchFrames(Slot& slot) {
     slot.output.Push(request);
   }
   first->run.first = first;
-  first->run.sink = this;
+  first->run.sink = &seat_;
   first->run.count = run.count;
   first->run.lane = first->lane;
   // One that is alone says with its response that it was started.
@@ -139,7 +145,7 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
   slot.parked_run = first;
   slot.connection.SetParked(true);
   parked_runs_[first->lane].PushBack(&slot);
-  channel_.WaitForRoom(this, first->lane);
+  channel_.WaitForRoom(&seat_, first->lane);
   // Room that came before the FIFO knew of this processor was told to nobody.
   OnRoom(first->lane);
 }
@@ -147,7 +153,7 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
 void Processor::OnRoom(int lane) {
   while (Slot* slot = parked_runs_[lane].front()) {
     if (!channel_.TrySend(&slot->parked_run->run)) {
-      channel_.WaitForRoom(this, lane);
+      channel_.WaitForRoom(&seat_, lane);
       if (!channel_.TrySend(&slot->parked_run->run)) return;
     }
     static_cast<IntrusiveListNode<ParkedTag>*>(slot)->Unlink();
@@ -166,7 +172,7 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
     if (request->MarkStarted(channel_.clock().NowNs())) {
       // The start of a throttling is in the mailbox, and the response stays behind it.
       if (request->throttled()) {
-        EnqueueResponse(request);
+        seat_.EnqueueResponse(request);
       } else {
         OnResponse(request);
       }

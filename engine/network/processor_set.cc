@@ -16,6 +16,12 @@ void ProcessorSet::Remove(ConnectionTarget* target) {
   MutexLock lock(mutex_);
   DCHECK_GT(targets_.size(), 1u);
   targets_.erase(std::remove(targets_.begin(), targets_.end(), target), targets_.end());
+  removed_.push_back(target);
+}
+
+void ProcessorSet::Forget(ConnectionTarget* target) {
+  MutexLock lock(mutex_);
+  removed_.erase(std::remove(removed_.begin(), removed_.end(), target), removed_.end());
 }
 
 void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
@@ -38,6 +44,24 @@ void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
 void ProcessorSet::Shed() {
   MutexLock lock(mutex_);
   for (ConnectionTarget* target : targets_) target->EnqueueShed();
+}
+
+int64_t ProcessorSet::open_connections() const {
+  // Under the lock no connection moves: one that leaves a target was placed before.
+  MutexLock lock(mutex_);
+  int64_t count = 0;
+  for (const ConnectionTarget* target : targets_) count += target->open_connections();
+  for (const ConnectionTarget* target : removed_) count += target->open_connections();
+  return count;
+}
+
+int64_t ProcessorSet::Surplus(const ConnectionTarget& target) const {
+  MutexLock lock(mutex_);
+  if (targets_.empty()) return 0;
+  int64_t count = 0;
+  for (const ConnectionTarget* each : targets_) count += each->open_connections();
+  const auto size = static_cast<int64_t>(targets_.size());
+  return std::max<int64_t>(0, target.open_connections() - (count + size - 1) / size);
 }
 
 size_t ProcessorSet::size() const {

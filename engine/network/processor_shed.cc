@@ -17,13 +17,7 @@ std::pair<int, int64_t> ShedRank(const ConnectionSlot& slot) {
 
 }  // namespace
 
-void Processor::EnqueueShed() {
-  shed_requested_.store(true, std::memory_order_seq_cst);
-  WakeIfParked();
-}
-
 void Processor::Shed() {
-  shed_requested_.store(false, std::memory_order_seq_cst);
   Slot* victim = nullptr;
   table_.ForEach([&victim](Slot& slot) {
     if (!slot.quota || slot.quota.shed()) return;
@@ -31,7 +25,7 @@ void Processor::Shed() {
   });
   // The claim says whether there is still one too many: others shed, too.
   if (victim == nullptr || !victim->quota.TryShed()) return;
-  shed_requested_.store(true, std::memory_order_seq_cst);
+  seat_.WantShed();
   metrics_.connections_shed.Increment();
   LogClose(*victim, "max_connections is exceeded, and it was used least recently");
   victim->connection.Abort();

@@ -10,19 +10,18 @@ namespace gyre {
 // --- throttling --------------------------------------------------------------------
 
 void Processor::OnThrottleSignal(ThrottleSignal* signal) {
-  Slot& slot = table_.At(signal->slot);
-  const bool is_current = slot.open && slot.generation == signal->generation;
+  Slot* const slot = table_.Find(signal->slot, signal->generation);
   if (signal->kind == ResponseKind::kStartThrottling) {
     // Its request is in flight, so the connection is the one it names.
-    DCHECK(is_current);
-    StartThrottle(slot, signal->end_ns);
+    DCHECK(slot != nullptr);
+    StartThrottle(*slot, signal->end_ns);
     return;
   }
   const std::unique_ptr<ThrottleSignal> end(signal);
-  if (!is_current || !slot.connection.OnThrottleEnded()) return;
-  slot.last_progress_ns = now_ns_;
-  ReportThrottled(slot);
-  Settle(slot);
+  if (slot == nullptr || !slot->connection.OnThrottleEnded()) return;
+  slot->last_progress_ns = now_ns_;
+  ReportThrottled(*slot);
+  Settle(*slot);
 }
 
 void Processor::StartThrottle(Slot& slot, int64_t end_ns) {
@@ -30,15 +29,18 @@ void Processor::StartThrottle(Slot& slot, int64_t end_ns) {
   const bool extends = timed && slot.throttle_end_ns != 0;
   if (!extends && !slot.connection.OnThrottleStarted()) return;
   metrics_.throttles.Increment();
+  const bool later = timed && end_ns > slot.throttle_end_ns;
+  if (later) slot.throttle_end_ns = end_ns;
   ReportThrottled(slot);
-  if (!timed || end_ns <= slot.throttle_end_ns) return;
-  slot.throttle_end_ns = end_ns;
+  if (!later) return;
   ArmDeadline(slot, slot.last_progress_ns + IdleNs());
 }
 
 void Processor::ReportThrottled(Slot& slot) {
   const bool throttled = slot.connection.throttled();
   if (!throttled) slot.throttle_end_ns = 0;
+  // What a token holds names the connection here; what the wheel times moves along.
+  slot.connection.HoldMigration(slot.connection.throttles() > (slot.throttle_end_ns != 0 ? 1 : 0));
   if (throttled == slot.counted_as_throttled) return;
   slot.counted_as_throttled = throttled;
   if (throttled) {

@@ -4,10 +4,8 @@
 
 namespace gyre {
 
-ReceiveBuffers::ReceiveBuffers(uring::Ring& ring, Waker& waker, char* base, uint32_t buffer_bytes,
-                               uint32_t count)
-    : ring_(ring),
-      waker_(waker),
+ReceiveBuffers::ReceiveBuffers(Waker& waker, char* base, uint32_t buffer_bytes, uint32_t count)
+    : waker_(waker),
       base_(base),
       buffer_bytes_(buffer_bytes),
       count_(count),
@@ -20,8 +18,10 @@ ReceiveBuffers::ReceiveBuffers(uring::Ring& ring, Waker& waker, char* base, uint
   }
 }
 
-absl::Status ReceiveBuffers::Provide() {
-  return ring_.ProvideBuffers(base_, buffer_bytes_, count_);
+absl::Status ReceiveBuffers::Provide(uring::Ring& ring) {
+  DCHECK_EQ(lent_count_, 0u);
+  ring_ = &ring;
+  return ring.ProvideBuffers(base_, buffer_bytes_, count_);
 }
 
 Buffer ReceiveBuffers::Take(uint32_t id, uint32_t size_bytes) {
@@ -48,7 +48,7 @@ uint32_t ReceiveBuffers::ReturnReleased() {
   uint32_t returned = 0;
   while (block != nullptr) {
     BufferBlock* const next = block->next;
-    ring_.ReturnBuffer(static_cast<uint32_t>(block->cookie));
+    ring_->ReturnBuffer(static_cast<uint32_t>(block->cookie));
     ++returned;
     block = next;
   }

@@ -32,11 +32,11 @@ class Waker {
 class ReceiveBuffers final : public BufferOwner {
  public:
   // `base` has count * buffer_bytes bytes; `count` is a power of two.
-  ReceiveBuffers(uring::Ring& ring, Waker& waker, char* base, uint32_t buffer_bytes,
-                 uint32_t count);
+  ReceiveBuffers(Waker& waker, char* base, uint32_t buffer_bytes, uint32_t count);
 
-  // Hands all buffers to the ring. Once, on the owner's thread.
-  absl::Status Provide();
+  // Hands all buffers to the ring, which is used from here on. Once per ring, on its
+  // owner's thread, with none lent.
+  absl::Status Provide(uring::Ring& ring);
 
   // The buffer that a completion named, holding `size_bytes`.
   Buffer Take(uint32_t id, uint32_t size_bytes);
@@ -57,7 +57,7 @@ class ReceiveBuffers final : public BufferOwner {
   void Release(BufferBlock* block) override;
 
  private:
-  uring::Ring& ring_;
+  uring::Ring* ring_ = nullptr;
   Waker& waker_;
   char* const base_;
   const uint32_t buffer_bytes_;

@@ -1,6 +1,8 @@
 #include "engine/network/request_handler_pool.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/network/resize_rule.h"
 
 namespace gyre {
 
@@ -41,22 +43,57 @@ void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clo
 
 RequestHandlerPool::RequestHandlerPool(int32_t thread_count, RequestChannel& channel,
                                        RequestHandler& handler, const Clock& clock,
-                                       absl::string_view name_prefix) {
-  for (int32_t i = 0; i < thread_count; ++i) {
-    workers_.push_back(std::make_unique<HandlerWorker>(channel, handler, clock));
-    threads_.push_back(std::make_unique<ThreadRunner>(absl::StrCat(name_prefix, "handler-", i),
-                                                      *workers_.back(), channel.idle_handlers(),
-                                                      clock));
-  }
+                                       absl::string_view name_prefix)
+    : channel_(channel), handler_(handler), clock_(clock), name_prefix_(name_prefix) {
+  MutexLock lock(mutex_);
+  for (int32_t i = 0; i < thread_count; ++i) Add();
+}
+
+void RequestHandlerPool::Add() {
+  Member member;
+  member.worker = std::make_unique<HandlerWorker>(channel_, handler_, clock_);
+  member.thread =
+      std::make_unique<ThreadRunner>(absl::StrCat(name_prefix_, "handler-", members_.size()),
+                                     *member.worker, channel_.idle_handlers(), clock_);
+  members_.push_back(std::move(member));
 }
 
 void RequestHandlerPool::Start() {
-  for (const auto& thread : threads_) thread->Start();
+  MutexLock lock(mutex_);
+  running_ = true;
+  for (const Member& member : members_) member.thread->Start();
 }
 
 void RequestHandlerPool::Stop() {
-  for (const auto& thread : threads_) thread->RequestStop();
-  for (const auto& thread : threads_) thread->Join();
+  MutexLock lock(mutex_);
+  running_ = false;
+  for (const Member& member : members_) member.thread->RequestStop();
+  for (const Member& member : members_) member.thread->Join();
+}
+
+absl::Status RequestHandlerPool::Resize(int32_t thread_count) {
+  MutexLock lock(mutex_);
+  if (!running_) {
+    return absl::FailedPreconditionError("handler threads change only while the server serves");
+  }
+  const auto from = static_cast<int32_t>(members_.size());
+  GYRE_RETURN_IF_ERROR(CheckResize("num_io_threads", from, thread_count));
+  const auto count = static_cast<size_t>(thread_count);
+  while (members_.size() < count) {
+    Add();
+    members_.back().thread->Start();
+  }
+  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->RequestStop();
+  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->Join();
+  members_.resize(count);
+  // One that went may have been woken for a run that it then left.
+  channel_.idle_handlers().NotifyAll();
+  return absl::OkStatus();
+}
+
+int32_t RequestHandlerPool::size() const {
+  MutexLock lock(mutex_);
+  return static_cast<int32_t>(members_.size());
 }
 
 }  // namespace gyre

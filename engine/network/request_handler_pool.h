@@ -1,16 +1,19 @@
 // The threads that run handlers. Each takes a continuation first, then a run of
 // requests; with neither it sleeps in the channel's event count.
 //
-// Threads: construction, Start and Stop one; the workers are its own.
+// Threads: Start, Resize and Stop any, one at a time (a mutex); the workers are its own.
 // Owns: its threads.  Borrows: channel, handler and clock.
 #ifndef GYRE_ENGINE_NETWORK_REQUEST_HANDLER_POOL_H_
 #define GYRE_ENGINE_NETWORK_REQUEST_HANDLER_POOL_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/clock.h"
+#include "engine/concurrent/mutex.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler.h"
@@ -48,9 +51,27 @@ class RequestHandlerPool {
   // Joins; runs and continuations that are still queued stay there.
   void Stop();
 
+  // OUT_OF_RANGE unless `thread_count` is from half to double of what there is.
+  // Shrinking returns when the handlers that go are done with what they started;
+  // nothing is lost.
+  absl::Status Resize(int32_t thread_count);
+  int32_t size() const;
+
  private:
-  std::vector<std::unique_ptr<HandlerWorker>> workers_;
-  std::vector<std::unique_ptr<ThreadRunner>> threads_;
+  struct Member {
+    std::unique_ptr<HandlerWorker> worker;
+    std::unique_ptr<ThreadRunner> thread;
+  };
+
+  void Add() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  RequestChannel& channel_;
+  RequestHandler& handler_;
+  const Clock& clock_;
+  const std::string name_prefix_;
+  mutable Mutex mutex_;
+  std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gyre

@@ -93,6 +93,9 @@ class ConnectionRequest final : public Request {
     finished = false;
   }
 
+  // Processor: what it is charged in the budget is the caller's to give back.
+  int64_t TakeCharge() { return std::exchange(charged_bytes_, 0); }
+
   // The handler side: Start returned. True: the reply came before, and the caller
   // must take it to the sink. `this` is the sink's business from then on; on
   // false it is gone for the caller.

@@ -2,6 +2,8 @@
 // connection; handlers read where it came from and who it is. What the client says
 // of itself (software, id) comes with its requests and is the processor's.
 //
+// It moves with its connection, while no request of it is in flight.
+//
 // Threads: written by the processor before the first request; the client's software
 // and id the processor alone.
 // `gone`: raised by the processor, read by anyone who holds a request.
@@ -44,7 +46,14 @@ struct Session {
     client_software_version = software.version;
   }
   // The connection is closed: what still waits to be answered waits for nobody.
-  std::atomic<bool> gone{false};
+  struct Flag : std::atomic<bool> {
+    Flag() : std::atomic<bool>(false) {}
+    Flag& operator=(Flag&& other) noexcept {
+      store(other.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      return *this;
+    }
+  };
+  Flag gone;
 };
 
 }  // namespace gyre

@@ -1,11 +1,13 @@
 #include "engine/network/socket_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
@@ -134,7 +136,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   std::vector<std::unique_ptr<LaneGauge>> lane_gauges;
   std::vector<std::unique_ptr<NetworkPlane>> privileged_planes;  // [i]: of listener i, or null
   RingFactory make_ring;
-  int next_processor_index = 0;
+  std::atomic<int> next_processor_index{0};
   std::vector<std::unique_ptr<ListenerRuntime>> listeners;
   std::vector<Endpoint> bound_endpoints;
   bool started = false;
@@ -265,7 +267,7 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
 void SocketServer::State::OnExcessConnections() {
   for (size_t i = 0; i < listeners.size(); ++i) {
     const ListenerOptions& listener = options.listeners[i];
-    if (!listener.privileged && !listener.inter_broker) listeners[i]->processor_set().Shed();
+    if (!listener.privileged && !listener.inter_broker) listeners[i]->processors().set().Shed();
   }
 }
 
@@ -342,6 +344,34 @@ bool SocketServer::Drain(int64_t deadline_ms) {
   return state_->AwaitNoConnections(deadline_ms);
 }
 
+absl::Status SocketServer::ResizeNetworkThreads(int32_t count, absl::string_view listener_name) {
+  if (!state_->started) return absl::FailedPreconditionError("the server was not started");
+  bool found = false;
+  for (const auto& listener : state_->listeners) {
+    if (!listener_name.empty() && listener->listener().bound.listener_name != listener_name) {
+      continue;
+    }
+    found = true;
+    GYRE_RETURN_IF_ERROR(listener->ResizeNetworkThreads(count),
+                         absl::StrCat("listener ", listener->listener().bound.listener_name));
+  }
+  if (found) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("there is no listener '", listener_name, "'"));
+}
+
+absl::Status SocketServer::ResizeHandlerThreads(int32_t count) {
+  if (!state_->started) return absl::FailedPreconditionError("the server was not started");
+  return state_->data_plane.handlers()->Resize(count);
+}
+
+int32_t SocketServer::network_threads() const {
+  int32_t count = 0;
+  for (const auto& listener : state_->listeners) count += listener->processors().size();
+  return count;
+}
+
+int32_t SocketServer::handler_threads() const { return state_->data_plane.handlers()->size(); }
+
 void SocketServer::Stop() { state_->Stop(); }
 
 ConnectionQuotas& SocketServer::connection_quotas() { return state_->quotas; }
@@ -364,12 +394,10 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
 std::vector<ConnectionInfo> SocketServer::ListConnections(size_t max_count, int64_t timeout_ms) {
   State& state = *state_;
   if (!state.started || state.stopped) return {};
-  int processor_count = 0;
-  for (const auto& listener : state.listeners) {
-    processor_count += static_cast<int>(listener->workers().size());
-  }
-  const auto list = std::make_shared<ConnectionList>(max_count, processor_count);
+  // One for this thread, until every processor was asked.
+  const auto list = std::make_shared<ConnectionList>(max_count, 1);
   for (const auto& listener : state.listeners) listener->AddTo(list);
+  list->OnProcessorDone();
   return list->Await(timeout_ms);
 }
 

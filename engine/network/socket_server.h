@@ -3,7 +3,7 @@
 // implements RequestHandler, fills SocketServerOptions and calls Start.
 //
 // Threads: construction, Start, Drain and Stop on one thread (a signal is turned
-// into a call on it first); the getters from any after Start.
+// into a call on it first); Resize… and the getters from any after Start.
 // Owns: every thread, ring, connection and listening socket of the server.
 // Borrows: the handler, the clock and the metric registry, which outlive it.
 // Invariant: after Stop returns no handler is called any more; a Reply that comes
@@ -57,6 +57,18 @@ class SocketServer {
   bool Drain(int64_t deadline_ms);
   // Ends at once: closes every connection, joins every thread. Idempotent.
   void Stop();
+
+  // Between half and double of the present number at a time, at least one: else
+  // OUT_OF_RANGE, which names the range. Network threads, of the listener of that name
+  // or of each listener (privileged ones, too): connections of those that
+  // go move to the others and notice nothing; returns when they are gone, or after
+  // 30 s with a request still under way (they end with it). Handler threads: those
+  // that go finish what they started.
+  absl::Status ResizeNetworkThreads(int32_t count, absl::string_view listener_name = "");
+  absl::Status ResizeHandlerThreads(int32_t count);
+  // Over all listeners.
+  int32_t network_threads() const;
+  int32_t handler_threads() const;
 
   int64_t connection_count() const;
   // Its setters change the limits of connections at run time.

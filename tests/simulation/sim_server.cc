@@ -89,11 +89,12 @@ void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
     char* const receive_base = slab_->CarveRun(options_.processor.receive_buffer_bytes,
                                                options_.processor.receive_buffer_count);
     CHECK(receive_base != nullptr);
+    seats_.push_back(std::make_unique<ProcessorSeat>(i, options_.processor, receive_base));
     processors_.push_back(std::make_unique<Processor>(
-        i, options_.processor,
+        *seats_.back(), options_.processor,
         Processor::Shared{channel_, handler, *slab_, large_ranges_, metrics_, request_metrics_},
-        make_ring(), receive_base));
-    processor_set_.Add(processors_.back().get());
+        make_ring()));
+    processor_set_.Add(seats_.back().get());
   }
   // A close(2) of the simulated number by UniqueFd finds nothing.
   acceptor_ = std::make_unique<Acceptor>(listener_, UniqueFd(listen_fd_), make_ring(), quotas_,

@@ -20,6 +20,7 @@
 #include "engine/network/connection_quotas.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor.h"
+#include "engine/network/processor_seat.h"
 #include "engine/network/processor_set.h"
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler_pool.h"
@@ -84,6 +85,7 @@ class SimServer {
   const Int32LengthPrefixed frame_decoder_;
   Listener listener_;
   int listen_fd_;
+  std::vector<std::unique_ptr<ProcessorSeat>> seats_;
   std::vector<std::unique_ptr<Processor>> processors_;
   ProcessorSet processor_set_;
   std::unique_ptr<Acceptor> acceptor_;

@@ -451,5 +451,91 @@ TEST_F(ConnectionTest, AHangupWatchThatToldAllIsNotArmedAgain) {
   EXPECT_EQ(connection_.Decide(), Step::kNone);
 }
 
+TEST_F(ConnectionTest, AnIdleConnectionMigratesWhenTheKernelHasNothingOfItLeft) {
+  Arm();
+  connection_.BeginMigration();
+  ASSERT_EQ(connection_.Decide(), Step::kDetach);
+  connection_.OnDetached();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  // Late bytes are kept, not handed over.
+  Bytes(100);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kMigrate);
+  const Connection::Limits limits{1000, 1, true};
+  connection_ = connection_.Migrated(limits);
+  Dispatch();
+  Arm();
+}
+
+TEST_F(ConnectionTest, WhatIsInFlightIsAnsweredBeforeMigratingAndNoMoreIsTaken) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  connection_.BeginMigration();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  ASSERT_EQ(connection_.Decide(), Step::kDetach);
+  connection_.OnDetached();
+  Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kMigrate);
+  connection_ = connection_.Migrated(limits_);
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+  Dispatch();
+}
+
+TEST_F(ConnectionTest, AThrottledConnectionMigratesAndStaysThrottled) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  EXPECT_TRUE(connection_.OnThrottleStarted());
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  connection_.BeginMigration();
+  ASSERT_EQ(connection_.Decide(), Step::kDetach);
+  connection_.OnDetached();
+  Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kMigrate);
+  connection_ = connection_.Migrated(limits_);
+  Arm();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  EXPECT_TRUE(connection_.OnThrottleEnded());
+  Dispatch();
+}
+
+TEST_F(ConnectionTest, APeerThatLeavesWhileMigratingIsClosedHere) {
+  Arm();
+  connection_.BeginMigration();
+  connection_.OnDetached();
+  connection_.OnPeerFinished();
+  connection_.OnReceiveRetired();
+  Close();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, APeerThatFinishedAfterItsLastFrameMigratesWithThatFrame) {
+  Arm();
+  Bytes(200);
+  Dispatch(/*more=*/true);
+  connection_.OnPeerFinished();
+  Retire();
+  connection_.BeginMigration();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  ASSERT_EQ(connection_.Decide(), Step::kDetach);
+  connection_.OnDetached();
+  ASSERT_EQ(connection_.Decide(), Step::kMigrate);
+  connection_ = connection_.Migrated(limits_);
+  Dispatch();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Close();
+}
+
 }  // namespace
 }  // namespace gyre

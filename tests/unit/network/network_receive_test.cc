@@ -170,6 +170,45 @@ TEST_F(NetworkReceiveTest, RandomPiecesOfRandomFramesComeOutWhole) {
   }
 }
 
+TEST_F(NetworkReceiveTest, MovedAnywhereTheFramesAreTheSameAndNoReceivedBufferIsKept) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    std::vector<std::string> expected;
+    std::string stream;
+    for (int i = 0; i < 12; ++i) {
+      const size_t limits[] = {3, 10, 5000, 70'000, 300'000};
+      expected.push_back(RandomBytes(random() % limits[random() % 5], random()));
+      stream += Framed(expected.back());
+    }
+    std::vector<std::string> frames;
+    std::vector<Buffer> received;
+    for (size_t at = 0; at < stream.size();) {
+      const size_t got =
+          std::min<size_t>(1 + random() % (random() % 2 == 0 ? 8 : 16'384), stream.size() - at);
+      received.push_back(Buffer::CopyOf(absl::string_view(stream).substr(at, got)));
+      receive_.Append(received.back(), memory_);
+      at += got;
+      if (random() % 2 == 0) ASSERT_EQ(TakeAll(&frames), Status::kNeedMore);
+      if (random() % 3 != 0) continue;
+      const int64_t unparsed = receive_.unparsed_bytes();
+      const bool mid_frame = receive_.mid_frame();
+      NetworkReceive moved;
+      receive_.MoveTo(&moved, memory_);
+      EXPECT_EQ(receive_.unparsed_bytes(), 0);
+      EXPECT_FALSE(receive_.mid_frame());
+      EXPECT_EQ(moved.unparsed_bytes(), unparsed);
+      EXPECT_EQ(moved.mid_frame(), mid_frame);
+      for (const Buffer& buffer : received) EXPECT_EQ(buffer.block()->references.load(), 1u);
+      received.clear();
+      moved.MoveTo(&receive_, memory_);
+    }
+    ASSERT_EQ(TakeAll(&frames), Status::kNeedMore);
+    ASSERT_TRUE(frames == expected);
+    ASSERT_EQ(memory_.used, 0);
+  }
+}
+
 TEST_F(NetworkReceiveTest, AnAnnouncedSizeChargesAndAllocatesNothingByItself) {
   std::string prefix(4, '\0');
   StoreBigEndian<int32_t>(prefix.data(), 50 << 20);

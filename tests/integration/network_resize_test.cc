@@ -1,0 +1,270 @@
+// Network and handler threads that come and go while clients are served: what a
+// client sees of it is nothing.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/network/socket_server.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+
+namespace gyre::testing {
+namespace {
+
+class NetworkResizeTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string disabled() const { return GetParam(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rungs, NetworkResizeTest, ::testing::Values("", "all"),
+                         [](const auto& info) { return *info.param == '\0' ? "Full" : "Rung519"; });
+
+// Four of them: two on each of the two processors.
+std::vector<Client> FourClients(const TestServer& server) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back(server.port());
+    clients.back().SendFrame("hello");
+    EXPECT_EQ(clients.back().ReadFrame(), "hello");
+  }
+  return clients;
+}
+
+constexpr char kMigrated[] = "network_connections_migrated_total";
+
+TEST_P(NetworkResizeTest, ConnectionsOfAThreadThatGoesMoveAndAreServedOn) {
+  TestServer server(disabled(), Echo);
+  std::vector<Client> clients = FourClients(server);
+  ASSERT_TRUE(server.server().ResizeNetworkThreads(1).ok());
+  EXPECT_EQ(server.server().network_threads(), 1);
+  EXPECT_EQ(server.Metric(kMigrated), 2);
+  for (Client& client : clients) {
+    client.SendFrame("and on");
+    EXPECT_EQ(client.ReadFrame(), "and on");
+  }
+  EXPECT_EQ(server.server().connection_count(), 4);
+}
+
+TEST_P(NetworkResizeTest, AThreadThatComesTakesItsShareOfTheConnections) {
+  TestServer server(disabled(), Echo,
+                    [](SocketServerOptions& options) { options.num_network_threads = 1; });
+  std::vector<Client> clients = FourClients(server);
+  ASSERT_TRUE(server.server().ResizeNetworkThreads(2).ok());
+  EXPECT_TRUE(server.AwaitMetric(kMigrated, 2));
+  for (Client& client : clients) {
+    client.SendFrame("and on");
+    EXPECT_EQ(client.ReadFrame(), "and on");
+  }
+  EXPECT_EQ(server.Metric(kMigrated), 2);
+}
+
+TEST_P(NetworkResizeTest, AFrameThatWasBegunOnOneThreadIsFinishedOnAnother) {
+  TestServer server(disabled(), Echo);
+  std::vector<Client> clients = FourClients(server);
+  // One byte of the size; size and a little; whole frames and a part; a large frame.
+  const std::vector<std::string> payloads = {Pattern(100, 1), Pattern(50'000, 2), Pattern(3'000, 3),
+                                             Pattern(700'000, 4)};
+  const std::vector<size_t> first_parts = {1, 20'000, 1'500, 400'000};
+  for (size_t i = 0; i < clients.size(); ++i) {
+    const std::string frame = Framed(payloads[i]);
+    clients[i].Send(absl::string_view(frame).substr(0, first_parts[i]));
+  }
+  // All of it is there before the threads change.
+  const int64_t sent = 1 + 20'000 + 1'500 + 400'000 + 4 * (4 + 5);
+  ASSERT_TRUE(server.AwaitMetric("network_received_bytes_total", sent));
+  for (int count : {1, 2, 4, 2, 1}) {
+    ASSERT_TRUE(server.server().ResizeNetworkThreads(count).ok());
+  }
+  for (size_t i = 0; i < clients.size(); ++i) {
+    const std::string frame = Framed(payloads[i]);
+    clients[i].SendInBackground(frame.substr(first_parts[i]));
+    EXPECT_TRUE(clients[i].ReadFrame() == payloads[i]) << i;
+  }
+  EXPECT_GE(server.Metric(kMigrated), 2);
+}
+
+TEST_P(NetworkResizeTest, FramesBehindARequestUnderWayMoveInTheirOrder) {
+  Held held;
+  std::atomic<bool> hold{false};
+  TestServer server(disabled(),
+                    [&](Request* request) { hold.load() ? held.Add(request) : Echo(request); });
+  std::vector<Client> clients = FourClients(server);
+  hold = true;
+  for (size_t i = 0; i < clients.size(); ++i) {
+    std::string frames;
+    for (int n = 0; n < 40; ++n) frames += Framed(absl::StrCat(i, ":", n, Pattern(200, 7)));
+    clients[i].Send(frames);
+  }
+  ASSERT_TRUE(held.Await(4));
+  absl::Status resized;
+  std::thread resizing([&] { resized = server.server().ResizeNetworkThreads(1); });
+  // The two that go wait for the answers.
+  ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
+  EXPECT_EQ(server.Metric(kMigrated), 0);
+  hold = false;
+  for (Request* request : held.TakeAll()) Echo(request);
+  resizing.join();
+  EXPECT_TRUE(resized.ok()) << resized;
+  EXPECT_EQ(server.Metric(kMigrated), 2);
+  for (size_t i = 0; i < clients.size(); ++i) {
+    for (int n = 0; n < 40; ++n) {
+      ASSERT_EQ(clients[i].ReadFrame(), absl::StrCat(i, ":", n, Pattern(200, 7)));
+    }
+  }
+}
+
+TEST_P(NetworkResizeTest, PeersThatLeaveMeanwhileHoldNothingUp) {
+  Held held;
+  std::atomic<bool> hold{false};
+  TestServer server(disabled(),
+                    [&](Request* request) { hold.load() ? held.Add(request) : Echo(request); });
+  std::vector<Client> clients = FourClients(server);
+  hold = true;
+  for (Client& client : clients) client.SendFrame("left alone");
+  ASSERT_TRUE(held.Await(4));
+  absl::Status resized;
+  std::thread resizing([&] { resized = server.server().ResizeNetworkThreads(1); });
+  ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
+  for (Client& client : clients) client.Reset();
+  // Their requests are still with the handlers.
+  for (Request* request : held.TakeAll()) Echo(request);
+  resizing.join();
+  EXPECT_TRUE(resized.ok()) << resized;
+  EXPECT_TRUE(server.AwaitConnections(0));
+}
+
+TEST_P(NetworkResizeTest, HalfClosedPeersMoveAndAreAnsweredToTheEnd) {
+  TestServer server(disabled(), Echo);
+  std::vector<Client> clients = FourClients(server);
+  std::thread resizing([&] {
+    for (int count : {1, 2, 1}) EXPECT_TRUE(server.server().ResizeNetworkThreads(count).ok());
+  });
+  for (Client& client : clients) {
+    std::string frames;
+    for (int n = 0; n < 100; ++n) frames += Framed(absl::StrCat(n));
+    client.Send(frames);
+    client.FinishSending();
+  }
+  for (Client& client : clients) {
+    for (int n = 0; n < 100; ++n) ASSERT_EQ(client.ReadFrame(), absl::StrCat(n));
+    EXPECT_TRUE(client.AtEnd());
+  }
+  resizing.join();
+}
+
+TEST_P(NetworkResizeTest, ABufferLentToAHandlerKeepsItsThreadsMemory) {
+  Buffer kept;
+  TestServer server(disabled(), [&](Request* request) {
+    if (request->frame() == "keep") kept = request->frame_buffer();
+    Echo(request);
+  });
+  std::vector<Client> clients = FourClients(server);
+  // The last thread's: the first two connections went one to each.
+  clients[1].SendFrame("keep");
+  EXPECT_EQ(clients[1].ReadFrame(), "keep");
+  std::atomic<bool> done{false};
+  std::thread resizing([&] {
+    EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok());
+    done = true;
+  });
+  EXPECT_TRUE(server.AwaitMetric(kMigrated, 2));
+  clients[1].SendFrame("moved");
+  EXPECT_EQ(clients[1].ReadFrame(), "moved");
+  EXPECT_EQ(kept.view(), "keep");
+  EXPECT_FALSE(done);
+  kept.Reset();
+  resizing.join();
+}
+
+TEST_P(NetworkResizeTest, StopEndsAResizeThatWaits) {
+  Held held;
+  TestServer server(disabled(), [&](Request* request) {
+    request->frame() == "hold" ? held.Add(request) : Echo(request);
+  });
+  std::vector<Client> clients = FourClients(server);
+  for (Client& client : clients) client.SendFrame("hold");
+  ASSERT_TRUE(held.Await(4));
+  std::thread resizing([&] { EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok()); });
+  ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
+  std::thread answering([&] {
+    // Stop waits for the handlers.
+    for (Client& client : clients) EXPECT_TRUE(client.AtEnd());
+    for (Request* request : held.TakeAll()) Echo(request);
+  });
+  server.server().Stop();
+  resizing.join();
+  answering.join();
+  EXPECT_EQ(server.server().ResizeNetworkThreads(1).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(NetworkResizeTest, DrainAnswersWhatMovesAndThenCloses) {
+  Held held;
+  TestServer server(disabled(), [&](Request* request) {
+    request->frame() == "hold" ? held.Add(request) : Echo(request);
+  });
+  std::vector<Client> clients = FourClients(server);
+  for (Client& client : clients) client.Send(Framed("hold") + Framed("behind"));
+  ASSERT_TRUE(held.Await(4));
+  std::thread resizing([&] { EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok()); });
+  ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
+  server.server().BeginDrain();
+  for (Request* request : held.TakeAll()) Echo(request);
+  for (Client& client : clients) {
+    EXPECT_EQ(client.ReadFrame(), "hold");
+    EXPECT_EQ(client.ReadFrame(), "behind");
+    EXPECT_TRUE(client.AtEnd());
+  }
+  resizing.join();
+  EXPECT_TRUE(server.server().Drain(20'000));
+}
+
+TEST_P(NetworkResizeTest, KafkasRuleBoundsEachStep) {
+  TestServer server(disabled(), Echo, [](SocketServerOptions& options) {
+    options.num_network_threads = 3;
+    options.num_io_threads = 5;
+  });
+  for (int count : {0, -1, 7}) {
+    const absl::Status status = server.server().ResizeNetworkThreads(count);
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_EQ(status.message(), absl::StrCat("listener TEST: num_network_threads=", count,
+                                             " is out of range; from 3 it can go to 1 to 6 (half "
+                                             "to double at a time)"));
+  }
+  EXPECT_EQ(server.server().ResizeHandlerThreads(1).message(),
+            "num_io_threads=1 is out of range; from 5 it can go to 2 to 10 (half to double at a "
+            "time)");
+  EXPECT_TRUE(server.server().ResizeNetworkThreads(3).ok());
+  EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok());
+  EXPECT_TRUE(server.server().ResizeHandlerThreads(10).ok());
+  EXPECT_EQ(server.server().handler_threads(), 10);
+}
+
+TEST_P(NetworkResizeTest, AHandlerThatGoesFinishesWhatItStarted) {
+  std::atomic<int> blocked{0};
+  std::atomic<bool> release{false};
+  TestServer server(disabled(), [&](Request* request) {
+    if (request->frame() == "block") {
+      ++blocked;
+      release.wait(false);
+    }
+    Echo(request);
+  });
+  std::vector<Client> clients = FourClients(server);
+  clients[0].SendFrame("block");
+  clients[1].SendFrame("block");
+  ASSERT_TRUE(AwaitTrue([&] { return blocked == 2; }));
+  std::thread resizing([&] { EXPECT_TRUE(server.server().ResizeHandlerThreads(1).ok()); });
+  clients[2].SendFrame("waits");
+  release = true;
+  release.notify_all();
+  EXPECT_EQ(clients[0].ReadFrame(), "block");
+  EXPECT_EQ(clients[1].ReadFrame(), "block");
+  EXPECT_EQ(clients[2].ReadFrame(), "waits");
+  resizing.join();
+  EXPECT_EQ(server.server().handler_threads(), 1);
+}
+
+}  // namespace
+}  // namespace gyre::testing
