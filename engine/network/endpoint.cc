@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -37,6 +36,62 @@ absl::Status Wrong(absl::string_view text, absl::string_view what) {
                                                  "PLAINTEXT://127.0.0.1:9092"));
 }
 
+bool IsEveryAddress(const std::string& host) {
+  return host.empty() || host == "0.0.0.0" || host == "::";
+}
+
+bool WantSameAddress(const Endpoint& a, const Endpoint& b) {
+  if (a.port == 0 || a.port != b.port) return false;
+  if (IsIpv6Literal(a.host) != IsIpv6Literal(b.host)) return false;
+  return a.host == b.host || IsEveryAddress(a.host) || IsEveryAddress(b.host);
+}
+
+// NAME, HOST as it is written, and PORT.
+absl::StatusOr<Endpoint> Split(absl::string_view text) {
+  const size_t scheme_end = text.find("://");
+  if (scheme_end == absl::string_view::npos) return Wrong(text, "no \"://\"");
+  Endpoint endpoint;
+  const absl::string_view name = text.substr(0, scheme_end);
+  if (!IsListenerName(name)) return Wrong(text, "the name must be letters, digits, '_', '-', '.'");
+  endpoint.listener_name = absl::AsciiStrToUpper(name);
+
+  const absl::string_view rest = text.substr(scheme_end + 3);
+  const size_t colon = rest.rfind(':');
+  // The last colon of "[::1]" is the address's.
+  if (colon == absl::string_view::npos || (!rest.empty() && rest.back() == ']')) {
+    return Wrong(text, "no port");
+  }
+  const absl::string_view port_text = rest.substr(colon + 1);
+  int32_t port = 0;
+  if (port_text.empty() || !absl::SimpleAtoi(port_text, &port) || port < 0 || port > 65535 ||
+      !absl::ascii_isdigit(port_text[0])) {
+    return Wrong(text, absl::StrCat("port \"", port_text, "\" is not within 0..65535"));
+  }
+  endpoint.port = static_cast<uint16_t>(port);
+  endpoint.host = std::string(rest.substr(0, colon));
+  return endpoint;
+}
+
+// Takes the brackets off an IPv6 literal; false when there are none.
+absl::StatusOr<bool> Unbracket(absl::string_view text, std::string* host) {
+  if (host->empty() || host->front() != '[') return false;
+  if (host->back() != ']') return Wrong(text, "unclosed '['");
+  *host = host->substr(1, host->size() - 2);
+  if (!IsIpv6Literal(*host)) {
+    return Wrong(text, absl::StrCat("\"", *host, "\" is not an IPv6 address"));
+  }
+  return true;
+}
+
+// RFC 1123, with the underscores that exist all the same.
+bool IsHostName(absl::string_view host) {
+  if (host.empty() || host.size() > 253 || host.front() == '.' || host.front() == '-') return false;
+  for (char c : host) {
+    if (!absl::ascii_isalnum(c) && c != '-' && c != '.' && c != '_') return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string Endpoint::ToString() const {
@@ -46,36 +101,14 @@ std::string Endpoint::ToString() const {
 
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
-  const size_t scheme_end = text.find("://");
-  if (scheme_end == absl::string_view::npos) return Wrong(text, "no \"://\"");
-  Endpoint endpoint;
-  const absl::string_view name = text.substr(0, scheme_end);
-  if (!IsListenerName(name)) return Wrong(text, "the name must be letters, digits, '_', '-', '.'");
-  endpoint.listener_name = absl::AsciiStrToUpper(name);
-
-  absl::string_view rest = text.substr(scheme_end + 3);
-  const size_t colon = rest.rfind(':');
-  if (colon == absl::string_view::npos) return Wrong(text, "no port");
-  absl::string_view host = rest.substr(0, colon);
-  const absl::string_view port_text = rest.substr(colon + 1);
-  int32_t port = 0;
-  if (port_text.empty() || !absl::SimpleAtoi(port_text, &port) || port < 0 || port > 65535 ||
-      !absl::ascii_isdigit(port_text[0])) {
-    return Wrong(text, absl::StrCat("port \"", port_text, "\" is not within 0..65535"));
-  }
-  endpoint.port = static_cast<uint16_t>(port);
-
-  if (!host.empty() && host.front() == '[') {
-    if (host.back() != ']') return Wrong(text, "unclosed '['");
-    endpoint.host = std::string(host.substr(1, host.size() - 2));
-    if (!IsIpv6Literal(endpoint.host)) {
-      return Wrong(text, absl::StrCat("\"", endpoint.host, "\" is not an IPv6 address"));
-    }
-    return endpoint;
-  }
-  endpoint.host = std::string(host == "localhost" ? absl::string_view("127.0.0.1") : host);
-  if (!endpoint.host.empty() && !IsIpv4Literal(endpoint.host)) {
-    return Wrong(text, absl::StrCat("host \"", endpoint.host,
+  absl::StatusOr<Endpoint> endpoint = Split(text);
+  if (!endpoint.ok()) return endpoint;
+  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, &endpoint->host);
+  if (!is_ipv6.ok()) return is_ipv6.status();
+  if (*is_ipv6) return endpoint;
+  if (endpoint->host == "localhost") endpoint->host = "127.0.0.1";
+  if (!endpoint->host.empty() && !IsIpv4Literal(endpoint->host)) {
+    return Wrong(text, absl::StrCat("host \"", endpoint->host,
                                     "\" is not an IPv4 address or an IPv6 address in brackets "
                                     "(names are not looked up)"));
   }
@@ -84,17 +117,47 @@ absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
 
 absl::StatusOr<std::vector<Endpoint>> ParseEndpoints(absl::string_view text) {
   std::vector<Endpoint> endpoints;
-  absl::flat_hash_set<std::string> names;
-  absl::flat_hash_set<std::string> addresses;
   for (absl::string_view item : absl::StrSplit(text, ',')) {
     absl::StatusOr<Endpoint> endpoint = ParseEndpoint(item);
     if (!endpoint.ok()) return endpoint.status();
-    if (!names.insert(endpoint->listener_name).second) {
-      return Wrong(item, "its name is used twice");
+    for (const Endpoint& other : endpoints) {
+      if (endpoint->listener_name == other.listener_name) {
+        return Wrong(item, "its name is used twice");
+      }
+      if (WantSameAddress(*endpoint, other)) {
+        return Wrong(item, absl::StrCat("its address is that of ", other.ToString()));
+      }
     }
-    if (endpoint->port != 0 &&
-        !addresses.insert(absl::StrCat(endpoint->host, ":", endpoint->port)).second) {
-      return Wrong(item, "its address is used twice");
+    endpoints.push_back(*std::move(endpoint));
+  }
+  return endpoints;
+}
+
+absl::StatusOr<Endpoint> ParseAdvertisedEndpoint(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  absl::StatusOr<Endpoint> endpoint = Split(text);
+  if (!endpoint.ok()) return endpoint;
+  if (endpoint->port == 0) return Wrong(text, "clients cannot be sent to port 0");
+  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, &endpoint->host);
+  if (!is_ipv6.ok()) return is_ipv6.status();
+  if (IsEveryAddress(endpoint->host)) {
+    return Wrong(text, "clients cannot be sent to every address; name one");
+  }
+  if (!*is_ipv6 && !IsHostName(endpoint->host)) {
+    return Wrong(text, absl::StrCat("\"", endpoint->host, "\" is no host name or address"));
+  }
+  return endpoint;
+}
+
+absl::StatusOr<std::vector<Endpoint>> ParseAdvertisedEndpoints(absl::string_view text) {
+  std::vector<Endpoint> endpoints;
+  for (absl::string_view item : absl::StrSplit(text, ',')) {
+    absl::StatusOr<Endpoint> endpoint = ParseAdvertisedEndpoint(item);
+    if (!endpoint.ok()) return endpoint.status();
+    for (const Endpoint& other : endpoints) {
+      if (endpoint->listener_name == other.listener_name) {
+        return Wrong(item, "its name is used twice");
+      }
     }
     endpoints.push_back(*std::move(endpoint));
   }

@@ -31,9 +31,16 @@ struct Endpoint {
 // looked up, except "localhost", which is 127.0.0.1.
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text);
 
-// A comma-separated list, at least one; names must differ, and so must the
-// addresses (unless the port is 0).
+// A comma-separated list, at least one; names must differ, and no two may want the
+// same port of the same address (every address includes each). IPv4 and IPv6 may
+// share a port number, and several may leave the port to the kernel (0).
 absl::StatusOr<std::vector<Endpoint>> ParseEndpoints(absl::string_view text);
+
+// What clients are told: the host may be a name, which is theirs to look up; it may
+// not be empty or "every address", and the port not 0. An IPv6 literal loses its
+// brackets. Names must differ.
+absl::StatusOr<Endpoint> ParseAdvertisedEndpoint(absl::string_view text);
+absl::StatusOr<std::vector<Endpoint>> ParseAdvertisedEndpoints(absl::string_view text);
 
 // A socket address with its size; what bind, getpeername and quotas need.
 struct SocketAddress {

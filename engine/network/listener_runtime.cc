@@ -60,6 +60,11 @@ void ListenerRuntime::WarnIfOpen() const {
   if (!address.ok() || address->is_loopback()) return;
   LOG(WARNING) << "listener " << listener_.bound.ToString()
                << " can be reached from other machines and authenticates nobody";
+  if (options_.advertised_host.empty() && listener_.advertised_host != listener_.bound.host) {
+    LOG(WARNING) << "listener " << listener_.bound.ToString() << " sends clients to "
+                 << listener_.advertised_host
+                 << ", which is this machine alone; see --advertised_listeners";
+  }
 }
 
 absl::Status ListenerRuntime::MakeAcceptor() {

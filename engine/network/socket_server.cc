@@ -15,6 +15,7 @@
 #include "engine/network/ip_limits.h"
 #include "engine/network/listen_socket.h"
 #include "engine/network/listener_handlers.h"
+#include "engine/network/listener_overrides.h"
 #include "engine/network/listener_runtime.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
@@ -388,6 +389,32 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
   state.connection_options = options;
   state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
   for (const auto& listener : state.listeners) listener->SetConnectionOptions(options);
+  return absl::OkStatus();
+}
+
+absl::Status SocketServer::SetListenerOverrides(absl::string_view text) {
+  const std::vector<ListenerOptions>& at_start = state_->options.listeners;
+  std::vector<ListenerOptions> listeners = at_start;
+  for (ListenerOptions& listener : listeners) {
+    listener.num_network_threads.reset();
+    listener.max_connections.reset();
+    listener.max_connection_creation_rate.reset();
+  }
+  GYRE_ASSIGN_OR_RETURN(const std::vector<ListenerOverrides> overrides,
+                        ParseListenerOverrides(text));
+  GYRE_RETURN_IF_ERROR(ApplyListenerOverrides(overrides, &listeners));
+  for (size_t i = 0; i < listeners.size(); ++i) {
+    if (listeners[i].num_network_threads == at_start[i].num_network_threads) continue;
+    return absl::InvalidArgumentError(absl::StrCat(listeners[i].endpoint.listener_name,
+                                                   ".num_network_threads takes effect at a start "
+                                                   "only"));
+  }
+  for (const ListenerOptions& listener : listeners) {
+    const std::string& name = listener.endpoint.listener_name;
+    GYRE_RETURN_IF_ERROR(state_->quotas.SetListenerMaxConnections(name, listener.max_connections));
+    GYRE_RETURN_IF_ERROR(state_->quotas.SetListenerMaxConnectionCreationRate(
+        name, listener.max_connection_creation_rate));
+  }
   return absl::OkStatus();
 }
 

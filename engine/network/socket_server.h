@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/memory/buffer_allocator.h"
 #include "engine/network/connection_info.h"
@@ -80,6 +81,10 @@ class SocketServer {
   // turn. An error says what is good; nothing changed then. How many requests may be in
   // flight, how far is received ahead and the dispatch stay as they were at the start.
   absl::Status SetConnectionOptions(const ConnectionOptions& options);
+  // The limits of connections of single listeners (network/listener_overrides.h), in
+  // place of those before. An error changes nothing; the number of threads stays as it
+  // was at the start.
+  absl::Status SetListenerOverrides(absl::string_view text);
   // At most `max_count` of the connections; fewer when a processor did not answer within
   // `timeout_ms`.
   std::vector<ConnectionInfo> ListConnections(size_t max_count, int64_t timeout_ms);

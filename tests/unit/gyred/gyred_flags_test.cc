@@ -2,8 +2,10 @@
 // only live ones change in a running server.
 #include "tools/gyred/gyred_flags.h"
 
+#include <initializer_list>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "gflags/gflags.h"
@@ -119,6 +121,57 @@ TEST(GyredFlagGroups, TheDefaultsAreGoodButForTheDataDirectory) {
   const FlagRegistry registry(AllFlagGroups());
   EXPECT_TRUE(registry.Check().ok()) << registry.Check();
   EXPECT_TRUE(absl::StrContains(OptionsFromFlags(registry).status().message(), "--log_dirs"));
+}
+
+// What the flags of listeners make of a command line.
+absl::StatusOr<BrokerServerOptions> WithFlags(
+    std::initializer_list<std::pair<const char*, const char*>> flags) {
+  gflags::FlagSaver saver;
+  gflags::SetCommandLineOption("log_dirs", "somewhere");
+  for (const auto& [name, value] : flags) gflags::SetCommandLineOption(name, value);
+  return OptionsFromFlags(FlagRegistry(AllFlagGroups()));
+}
+
+TEST(GyredFlagGroups, ListenersHaveRolesLimitsAndAdvertisedAddresses) {
+  const auto options = WithFlags(
+      {{"listeners", "EXTERNAL://0.0.0.0:9092,INTERNAL://127.0.0.1:0,CONTROL://[::1]:9094"},
+       {"advertised_listeners", "external://broker.example.org:19092"},
+       {"inter_broker_listener_name", "INTERNAL"},
+       {"control_plane_listener_name", "control"},
+       {"listener_overrides", "EXTERNAL.max_connections=5,INTERNAL.num_network_threads=1"},
+       {"accept_mode", "reuseport"}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const SocketServerOptions& network = options->network;
+  ASSERT_EQ(network.listeners.size(), 3u);
+  EXPECT_EQ(network.accept_mode, AcceptMode::kReusePort);
+  EXPECT_EQ(network.listeners[0].advertised_host, "broker.example.org");
+  EXPECT_EQ(network.listeners[0].advertised_port, 19092);
+  EXPECT_EQ(network.listeners[0].max_connections, 5);
+  EXPECT_FALSE(network.listeners[0].privileged || network.listeners[0].inter_broker);
+  EXPECT_TRUE(network.listeners[1].inter_broker);
+  EXPECT_EQ(network.listeners[1].num_network_threads, 1);
+  EXPECT_TRUE(network.listeners[2].privileged);
+}
+
+TEST(GyredFlagGroups, AWrongListenerFlagIsOneLineThatNamesIt) {
+  using Flags = std::initializer_list<std::pair<const char*, const char*>>;
+  const std::pair<Flags, const char*> cases[] = {
+      {{{"listeners", "PLAINTEXT:9092"}}, "--listeners: listener \"PLAINTEXT:9092\": no"},
+      {{{"listeners", "SASL_SSL://127.0.0.1:9092"}}, "would be served as PLAINTEXT"},
+      {{{"advertised_listeners", "PLAINTEXT://0.0.0.0:1"}}, "--advertised_listeners: listener"},
+      {{{"advertised_listeners", "OTHER://a:1"}}, "named like one of --listeners"},
+      {{{"inter_broker_listener_name", "OTHER"}}, "--inter_broker_listener_name=OTHER"},
+      {{{"control_plane_listener_name", "OTHER"}}, "--control_plane_listener_name=OTHER"},
+      {{{"control_plane_listener_name", "PLAINTEXT"}}, "a listener beside"},
+      {{{"listener_overrides", "OTHER.max_connections=1"}}, "--listener_overrides: no listener"},
+      {{{"listener_overrides", "PLAINTEXT.x=1"}}, "--listener_overrides: \"PLAINTEXT.x=1\""},
+      {{{"max_connections_per_ip", "0"}}, "--max_connections_per_ip=0"},
+  };
+  for (const auto& [flags, part] : cases) {
+    const absl::Status status = WithFlags(flags).status();
+    EXPECT_TRUE(absl::StrContains(status.message(), part)) << status << " without " << part;
+    EXPECT_FALSE(absl::StrContains(status.message(), "\n")) << status;
+  }
 }
 
 TEST(GyredFlagGroups, ABudgetBelowTheLargestRequestIsRefused) {

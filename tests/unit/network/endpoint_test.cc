@@ -50,6 +50,14 @@ TEST(EndpointTest, WrongTextSaysWhatIsWrong) {
       {"P://127.0.0.1:9x", "0..65535"},
       {"P://example.org:1", "not looked up"},
       {"P://[::1:1", "unclosed"},
+      {"P://[::1]", "no port"},
+      {"P://[]:1", "not an IPv6"},
+      {"P://", "no port"},
+      {"P:/127.0.0.1:1", "no \"://\""},
+      {"P://127.0.0.1:1:2", "not an IPv4"},
+      {"P://127.0.0.1 :1", "not an IPv4"},
+      {"P://127.0.0.256:1", "not an IPv4"},
+      {"P://127.0.0.1:99999999999", "0..65535"},
       {"P://[zz]:1", "not an IPv6"},
       {"P://::1:1", "not an IPv4"},
   };
@@ -66,6 +74,48 @@ TEST(EndpointTest, AListNeedsDifferentNamesAndAddresses) {
   EXPECT_FALSE(ParseEndpoints("A://127.0.0.1:1,a://127.0.0.1:2").ok());
   EXPECT_FALSE(ParseEndpoints("A://127.0.0.1:1,B://127.0.0.1:1").ok());
   EXPECT_FALSE(ParseEndpoints("A://127.0.0.1:1,").ok());
+  EXPECT_FALSE(ParseEndpoints("").ok());
+  // Every address includes each of its family.
+  EXPECT_FALSE(ParseEndpoints("A://:1,B://127.0.0.1:1").ok());
+  EXPECT_FALSE(ParseEndpoints("A://[::1]:1,B://[::]:1").ok());
+  EXPECT_TRUE(ParseEndpoints("A://0.0.0.0:1,B://[::]:1").ok());
+  EXPECT_TRUE(ParseEndpoints("A://127.0.0.1:1,B://127.0.0.2:1").ok());
+  EXPECT_EQ(ParseEndpoints("A://127.0.0.1:1,B://127.0.0.1:1").status().message(),
+            "listener \"B://127.0.0.1:1\": its address is that of A://127.0.0.1:1; expected "
+            "NAME://HOST:PORT, for example PLAINTEXT://127.0.0.1:9092");
+}
+
+TEST(EndpointTest, WhatIsAdvertisedMayBeAName) {
+  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAdvertisedEndpoints(
+      "internal://broker-1.example.org:9092, EXTERNAL://[2001:db8::1]:443,C://10.0.0.1:1");
+  ASSERT_TRUE(endpoints.ok()) << endpoints.status();
+  EXPECT_EQ((*endpoints)[0].listener_name, "INTERNAL");
+  EXPECT_EQ((*endpoints)[0].host, "broker-1.example.org");
+  EXPECT_EQ((*endpoints)[0].port, 9092);
+  EXPECT_EQ((*endpoints)[1].host, "2001:db8::1");
+  EXPECT_EQ((*endpoints)[2].host, "10.0.0.1");
+}
+
+TEST(EndpointTest, WhatClientsCannotBeSentToIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "no \"://\""},
+      {"P://host:0", "port 0"},
+      {"P://host", "no port"},
+      {"P://:9092", "every address"},
+      {"P://0.0.0.0:9092", "every address"},
+      {"P://[::]:9092", "every address"},
+      {"P://[::1:9092", "unclosed"},
+      {"P://::1:9092", "no host name"},
+      {"P://a b:9092", "no host name"},
+      {"P://a/b:9092", "no host name"},
+      {"P://a:9092,P://b:9092", "used twice"},
+  };
+  for (const auto& [text, part] : cases) {
+    const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAdvertisedEndpoints(text);
+    ASSERT_FALSE(endpoints.ok()) << text;
+    EXPECT_NE(std::string(endpoints.status().message()).find(part), std::string::npos)
+        << endpoints.status();
+  }
 }
 
 TEST(EndpointTest, AddressesReadAsTheyAreWritten) {
