@@ -1,10 +1,30 @@
 #include "engine/timer/timing_wheel.h"
 
 #include <bit>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace gyre {
+
+// Pending entries of one slot; about half a KiB.
+struct TimerChunk {
+  static constexpr uint32_t kCapacity = 30;
+  struct Item {
+    int64_t expiry_tick;
+    TimerEntry* entry;
+  };
+
+  TimerChunk* previous = nullptr;
+  TimingWheel::Bag* bag = nullptr;
+  uint32_t count = 0;
+  Item items[kCapacity];
+};
+
 namespace {
+
+// How far ahead of its use an entry's memory is asked for.
+constexpr uint32_t kPrefetchDistance = 8;
 
 // Rounds towards minus infinity: monotonic clocks are not negative, manual
 // ones may be.
@@ -19,26 +39,67 @@ TimingWheel::TimingWheel(int64_t now_ns, int64_t tick_ns)
     : tick_ns_(tick_ns), current_tick_(FloorDivide(now_ns, tick_ns)) {}
 
 TimingWheel::~TimingWheel() {
-  const auto clear = [](TimerList& list) {
-    while (TimerEntry* entry = list.PopFront()) entry->in_wheel_ = false;
-  };
-  clear(due_);
+  Clear(&due_);
   for (const auto& level : levels_) {
-    for (TimerList& slot : level->slots) clear(slot);
+    for (Bag& slot : level->slots) Clear(&slot);
+  }
+  while (free_chunks_ != nullptr) delete std::exchange(free_chunks_, free_chunks_->previous);
+}
+
+void TimingWheel::Clear(Bag* bag) {
+  while (TimerChunk* chunk = bag->last) {
+    for (uint32_t i = 0; i < chunk->count; ++i) chunk->items[i].entry->chunk_ = nullptr;
+    bag->last = chunk->previous;
+    delete chunk;
   }
 }
 
+TimerChunk* TimingWheel::AcquireChunk() {
+  if (free_chunks_ == nullptr) return new TimerChunk;
+  return std::exchange(free_chunks_, free_chunks_->previous);
+}
+
+void TimingWheel::ReleaseChunk(TimerChunk* chunk) {
+  chunk->previous = free_chunks_;
+  free_chunks_ = chunk;
+}
+
+void TimingWheel::Push(Bag* bag, TimerEntry* entry, int64_t expiry_tick) {
+  TimerChunk* chunk = bag->last;
+  if (chunk == nullptr || chunk->count == TimerChunk::kCapacity) {
+    chunk = AcquireChunk();
+    chunk->previous = bag->last;
+    chunk->bag = bag;
+    chunk->count = 0;
+    bag->last = chunk;
+  }
+  entry->chunk_ = chunk;
+  entry->index_ = chunk->count;
+  chunk->items[chunk->count++] = {expiry_tick, entry};
+}
+
 void TimingWheel::Add(TimerEntry* entry) {
-  entry->in_wheel_ = true;
   ++size_;
-  Insert(entry);
+  Insert(entry, ExpiryTick(entry->deadline_ns));
 }
 
 bool TimingWheel::Cancel(TimerEntry* entry) {
-  if (!entry->in_wheel_) return false;
-  entry->Unlink();
-  entry->in_wheel_ = false;
+  TimerChunk* const chunk = std::exchange(entry->chunk_, nullptr);
+  if (chunk == nullptr) return false;
   --size_;
+  // The bag's last entry takes its place.
+  Bag* const bag = chunk->bag;
+  TimerChunk* const last = bag->last;
+  const TimerChunk::Item moved = last->items[--last->count];
+  if (moved.entry != entry) {
+    chunk->items[entry->index_] = moved;
+    moved.entry->chunk_ = chunk;
+    moved.entry->index_ = entry->index_;
+  }
+  if (last->count == 0) {
+    bag->last = last->previous;
+    ReleaseChunk(last);
+  }
   return true;
 }
 
@@ -47,14 +108,14 @@ int64_t TimingWheel::ExpiryTick(int64_t deadline_ns) const {
   return tick * tick_ns_ == deadline_ns ? tick : tick + 1;
 }
 
-void TimingWheel::Insert(TimerEntry* entry) {
-  const int64_t expiry_tick = ExpiryTick(entry->deadline_ns);
-  if (expiry_tick <= current_tick_) {
-    due_.PushBack(entry);
-    return;
-  }
+void TimingWheel::Insert(TimerEntry* entry, int64_t expiry_tick) {
+  if (expiry_tick <= current_tick_) return Push(&due_, entry, expiry_tick);
+  // Unsigned: from a negative tick it may be more than an int64 holds.
+  const uint64_t distance_ticks =
+      static_cast<uint64_t>(expiry_tick) - static_cast<uint64_t>(current_tick_);
   for (size_t i = 0;; ++i) {
     Level& level = LevelAt(i);
+    if (distance_ticks >= level.span_ticks) continue;
     const int64_t slot = FloorDivide(expiry_tick, level.ticks_per_slot);
     const int64_t current_slot = FloorDivide(current_tick_, level.ticks_per_slot);
     // The last level spans all of time (see LevelAt); before it, what lies
@@ -62,8 +123,7 @@ void TimingWheel::Insert(TimerEntry* entry) {
     if (slot - current_slot < kSlotCount) {
       const auto index = static_cast<int>(((slot % kSlotCount) + kSlotCount) % kSlotCount);
       level.filled |= uint32_t{1} << index;
-      level.slots[index].PushBack(entry);
-      return;
+      return Push(&level.slots[index], entry, expiry_tick);
     }
   }
 }
@@ -73,7 +133,11 @@ TimingWheel::Level& TimingWheel::LevelAt(size_t index) {
   // milliseconds; with finer ticks 15 do.
   while (levels_.size() <= index) {
     auto level = std::make_unique<Level>();
-    if (!levels_.empty()) level->ticks_per_slot = levels_.back()->ticks_per_slot * kSlotCount;
+    if (!levels_.empty()) {
+      level->ticks_per_slot = levels_.back()->ticks_per_slot * kSlotCount;
+      const auto ticks = static_cast<uint64_t>(level->ticks_per_slot);
+      level->span_ticks = ticks > UINT64_MAX / kSlotCount ? UINT64_MAX : ticks * kSlotCount;
+    }
     levels_.push_back(std::move(level));
   }
   return *levels_[index];
@@ -102,13 +166,34 @@ TimingWheel::Slot TimingWheel::FirstFilled() {
   return first;
 }
 
+void TimingWheel::Empty(Bag* bag, TimerList* expired) {
+  TimerChunk* chunk = std::exchange(bag->last, nullptr);
+  while (chunk != nullptr) {
+    TimerChunk* const next = chunk->previous;
+    if (next != nullptr) __builtin_prefetch(next);
+    for (uint32_t i = 0; i < chunk->count; ++i) {
+      if (i + kPrefetchDistance < chunk->count) {
+        __builtin_prefetch(chunk->items[i + kPrefetchDistance].entry, /*for writing=*/1);
+      } else if (next != nullptr) {
+        // The next chunk is full.
+        __builtin_prefetch(next->items[i + kPrefetchDistance - chunk->count].entry, 1);
+      }
+      const TimerChunk::Item item = chunk->items[i];
+      if (item.expiry_tick <= current_tick_) {
+        item.entry->chunk_ = nullptr;
+        --size_;
+        expired->PushBack(item.entry);
+      } else {
+        Insert(item.entry, item.expiry_tick);
+      }
+    }
+    ReleaseChunk(chunk);
+    chunk = next;
+  }
+}
+
 void TimingWheel::AdvanceTo(int64_t now_ns, TimerList* expired) {
-  const auto collect = [&](TimerEntry* entry) {
-    entry->in_wheel_ = false;
-    --size_;
-    expired->PushBack(entry);
-  };
-  while (TimerEntry* entry = due_.PopFront()) collect(entry);
+  Empty(&due_, expired);
   const int64_t target_tick = FloorDivide(now_ns, tick_ns_);
   if (target_tick <= current_tick_) return;
   for (;;) {
@@ -116,15 +201,7 @@ void TimingWheel::AdvanceTo(int64_t now_ns, TimerList* expired) {
     if (slot.tick > target_tick) break;
     current_tick_ = slot.tick;
     slot.level->filled &= ~(uint32_t{1} << slot.index);
-    TimerList entries;
-    entries.TakeAll(&slot.level->slots[slot.index]);
-    while (TimerEntry* entry = entries.PopFront()) {
-      if (ExpiryTick(entry->deadline_ns) <= current_tick_) {
-        collect(entry);
-      } else {
-        Insert(entry);
-      }
-    }
+    Empty(&slot.level->slots[slot.index], expired);
   }
   current_tick_ = target_tick;
 }

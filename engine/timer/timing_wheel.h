@@ -6,10 +6,15 @@
 //
 // Add and Cancel are O(1) (Add walks the levels, of which ten span a year).
 // An entry is never collected before its deadline, and less than one tick after
-// it when the wheel is advanced in time.
+// it when the wheel is advanced in time. Entries of one tick come in no order.
+//
+// A slot is a chain of small arrays of (tick, entry), not a list through the
+// entries: an entry moves three or four times on its way from a coarse level to
+// a fine one, and a list would wait for its memory each time, one entry after
+// the other. Arrays say what is to be touched long before it is.
 //
 // Threads: one at a time (timer/timer.h shares one behind a lock).
-// Owns: nothing; entries are in intrusive lists.
+// Owns: the arrays, not the entries. It keeps the arrays it once needed.
 // Invariant: an entry of level n >= 1 expires in a later slot of that level
 // than the current one.
 #ifndef GYRE_ENGINE_TIMER_TIMING_WHEEL_H_
@@ -26,7 +31,10 @@ namespace gyre {
 
 class TimingWheel;
 
+struct TimerChunk;
+
 // One timeout; base or member of what it times. Out of the wheel before it dies.
+// The list node is for what has expired.
 struct TimerEntry : IntrusiveListNode<TimingWheel> {
   // In the clock's nanoseconds. Not changed while pending.
   int64_t deadline_ns = 0;
@@ -35,7 +43,8 @@ struct TimerEntry : IntrusiveListNode<TimingWheel> {
 
  private:
   friend class TimingWheel;
-  bool in_wheel_ = false;
+  TimerChunk* chunk_ = nullptr;  // null: not in the wheel
+  uint32_t index_ = 0;           // in the chunk
 };
 
 using TimerList = IntrusiveList<TimerEntry, TimingWheel>;
@@ -69,11 +78,20 @@ class TimingWheel {
   int level_count() const { return static_cast<int>(levels_.size()); }
 
  private:
+  friend struct TimerChunk;
+
+  // Entries in no order: a chain of chunks of which only the last has room.
+  struct Bag {
+    TimerChunk* last = nullptr;
+    bool empty() const { return last == nullptr; }
+  };
   struct Level {
     int64_t ticks_per_slot = 1;
+    // Ticks after which no deadline fits here.
+    uint64_t span_ticks = kSlotCount;
     // Bit i: slots[i] may be non-empty. Cancel leaves it set.
     uint32_t filled = 0;
-    TimerList slots[kSlotCount];
+    Bag slots[kSlotCount];
   };
   // A slot of a level, by the tick at which it begins.
   struct Slot {
@@ -84,16 +102,26 @@ class TimingWheel {
 
   // The first tick that is not before the deadline.
   int64_t ExpiryTick(int64_t deadline_ns) const;
-  void Insert(TimerEntry* entry);
+  void Insert(TimerEntry* entry, int64_t expiry_tick);
   Level& LevelAt(size_t index);
   // The first filled slot at or after the current tick.
   Slot FirstFilled();
+  // Takes all entries out of a bag: those due by the current tick to `expired`,
+  // the others to finer slots.
+  void Empty(Bag* bag, TimerList* expired);
+
+  void Push(Bag* bag, TimerEntry* entry, int64_t expiry_tick);
+  TimerChunk* AcquireChunk();
+  void ReleaseChunk(TimerChunk* chunk);
+  // Forgets the entries and frees the chunks.
+  void Clear(Bag* bag);
 
   const int64_t tick_ns_;
   int64_t current_tick_;
   size_t size_ = 0;
-  TimerList due_;
+  Bag due_;
   std::vector<std::unique_ptr<Level>> levels_;
+  TimerChunk* free_chunks_ = nullptr;
 };
 
 }  // namespace gyre

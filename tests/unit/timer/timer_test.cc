@@ -1,5 +1,6 @@
 #include "engine/timer/timer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -91,7 +92,10 @@ TEST(TimerTest, ManyAtOnceTakeSeveralTurns) {
   std::vector<Timeout> timeouts(1000);
   for (Timeout& timeout : timeouts) timer.Add(&timeout, kMs);
   EXPECT_TRUE(timer.RunOnce(kMs));
-  EXPECT_EQ(timeouts.back().fired, 0);
+  const auto waiting = std::count_if(timeouts.begin(), timeouts.end(),
+                                     [](const Timeout& t) { return t.fired == 0; });
+  EXPECT_GT(waiting, 0);
+  EXPECT_LT(waiting, 1000);
   while (timer.RunOnce(kMs)) {
   }
   for (Timeout& timeout : timeouts) EXPECT_EQ(timeout.fired, 1);

@@ -100,6 +100,26 @@ TEST(TimingWheelTest, ACancelledEntryNeverExpires) {
   EXPECT_FALSE(wheel.Cancel(&kept));
 }
 
+TEST(TimingWheelTest, CancellingOneOfManyLosesNoOther) {
+  // More than one chunk of one slot, taken out from the front, the back and between.
+  TimingWheel wheel(0);
+  std::vector<std::unique_ptr<Entry>> entries;
+  for (int i = 0; i < 200; ++i) {
+    entries.push_back(std::make_unique<Entry>(700 * kMs));
+    wheel.Add(entries.back().get());
+  }
+  for (int i = 0; i < 200; ++i) {
+    if (i % 3 == 0 || i > 180) EXPECT_TRUE(wheel.Cancel(entries[i].get())) << i;
+  }
+  const std::vector<TimerEntry*> left = Advance(wheel, 700 * kMs);
+  const std::set<TimerEntry*> expired(left.begin(), left.end());
+  EXPECT_EQ(expired.size(), left.size());
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(expired.count(entries[i].get()), i % 3 == 0 || i > 180 ? 0u : 1u) << i;
+  }
+  EXPECT_EQ(wheel.size(), 0u);
+}
+
 TEST(TimingWheelTest, AnEntryCanBeAddedAgain) {
   TimingWheel wheel(0);
   Entry entry(5 * kMs);
