@@ -18,8 +18,13 @@ class Unavailable(Exception):
     """A benchmark cannot run on this machine; the reason is the message."""
 
 
+# Set by --realtime: before whatever else wants the cores (SCHED_FIFO).
+PRIORITY = []
+
+
 def pinned(core, command):
-    return ["taskset", "-c", str(core)] + command
+    """`core` None: on all of them."""
+    return PRIORITY + (["taskset", "-c", str(core)] if core is not None else []) + command
 
 
 class Server:

@@ -12,9 +12,7 @@ def one(suite, program, benchmark, package="", preload="", core=None):
     seconds = 0.02 if suite.options.smoke else 0.05 if suite.options.quick else 0.3
     command = [suite.binary("micro/" + program, package), "--benchmark_format=json",
                "--benchmark_min_time=%g" % seconds, "--benchmark_filter=^%s$" % benchmark]
-    if core is not None:
-        command = pinned(core, command)
-    result = subprocess.run(["env", "LD_PRELOAD=" + preload] + command, stdin=subprocess.DEVNULL,
+    result = subprocess.run(["env", "LD_PRELOAD=" + preload] + pinned(core, command), stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
     if result.returncode != 0:
         raise RuntimeError("%s: %s" % (program, result.stderr.decode().strip()))

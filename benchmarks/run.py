@@ -11,7 +11,7 @@ import broker_suite  # noqa: E402
 import file_suite  # noqa: E402
 import micro_suite  # noqa: E402
 import network_suite  # noqa: E402
-from harness import Suite, Unavailable, line, log, machine  # noqa: E402
+from harness import PRIORITY, Suite, Unavailable, line, log, machine  # noqa: E402
 from report import page  # noqa: E402
 
 BENCHMARKS = {**network_suite.BENCHMARKS, **file_suite.BENCHMARKS, **micro_suite.BENCHMARKS,
@@ -28,6 +28,8 @@ def parse(arguments):
     parser.add_argument("--list", action="store_true", help="the names and their questions")
     parser.add_argument("--quick", action="store_true", help="few short rounds: rough figures in a few minutes")
     parser.add_argument("--smoke", action="store_true", help="one very short round each: does everything run?")
+    parser.add_argument("--realtime", action="store_true",
+                        help="run servers and clients before all other work of the machine (SCHED_FIFO; root)")
     parser.add_argument("--rounds", type=int, help="rounds of each benchmark (default 10; 3 with --quick)")
     parser.add_argument("--out", metavar="DIR", help="where the report goes (default benchmarks/results)")
     parser.add_argument("--scratch", metavar="DIR", help="a directory on a real disk for files (default /var/tmp)",
@@ -50,8 +52,11 @@ def main(arguments):
         for name, function in BENCHMARKS.items():
             print("%-12s %s" % (name, question(function)))
         return 0
+    if options.realtime:
+        PRIORITY[:] = ["chrt", "-f", "10"]
     suite, about, failed = Suite(options), machine(), []
-    about.append(["rounds", "%d%s" % (options.rounds, ", short: the figures are rough" if options.quick else "")])
+    about.append(["rounds", "%d%s" % (options.rounds, ", short: the figures are rough" if options.quick else "") + (
+        ", under SCHED_FIFO" if options.realtime else "")])
     for name in options.names or BENCHMARKS:
         before = len(suite.rows)
         print("\n%s: %s" % (name, question(BENCHMARKS[name])), flush=True)
