@@ -63,6 +63,7 @@ void Intake::RunOnce(int64_t now_ns) {
   if (now_ns_ >= retry_ns_ || (room && pause_ != PauseReason::kError)) Resume();
   if (pause_ == PauseReason::kNone) AdmitHeld();
   if (pause_ == PauseReason::kNone) Arm();
+  if (!held_.empty()) CancelArmed();
   next_deadline_ns_ = std::min(retry_ns_, throttled_.NextExpiryNs());
 }
 
@@ -96,8 +97,12 @@ void Intake::CancelArmed() {
 }
 
 void Intake::OnCompletion(const Completion& completion, int64_t now_ns) {
-  if ((completion.token.slot & kCancelSlot) != 0) return;
   now_ns_ = now_ns;
+  if ((completion.token.slot & kCancelSlot) != 0) {
+    // It was just being carried out: once more, while there is a reason.
+    if (!completion.result.ok() && completion.result.error() == EALREADY) cancel_sent_ = false;
+    return;
+  }
   if (!completion.more) {
     if (multishot_armed_ && completion.token.generation == armed_.back()) multishot_armed_ = false;
     armed_.erase(std::remove(armed_.begin(), armed_.end(), completion.token.generation),

@@ -131,22 +131,25 @@ int SimNetwork::Listen(uint16_t port) {
   return AllocateFd(std::move(socket));
 }
 
-int SimNetwork::Connect(uint16_t port) {
-  for (const auto& [fd, listener] : sockets_) {
-    if (!listener->listening || listener->port != port) continue;
-    auto client = std::make_shared<Socket>();
-    auto server = std::make_shared<Socket>();
-    client->port = next_client_port_++;
-    server->port = port;
-    server->of_server = true;
-    client->peer = server;
-    server->peer = client;
-    listener->backlog.push_back(server);
-    connections_.push_back(client);
-    connections_.push_back(server);
-    return AllocateFd(std::move(client));
+int SimNetwork::Connect(uint16_t port, uint32_t from) {
+  std::vector<Socket*> listeners;
+  for (const auto& [fd, socket] : sockets_) {
+    if (socket->listening && socket->port == port) listeners.push_back(socket.get());
   }
-  return -ECONNREFUSED;
+  if (listeners.empty()) return -ECONNREFUSED;
+  Socket* const listener = listeners[listeners.size() == 1 ? 0 : random_.Below(listeners.size())];
+  auto client = std::make_shared<Socket>();
+  auto server = std::make_shared<Socket>();
+  client->port = next_client_port_++;
+  client->address = from;
+  server->port = port;
+  server->of_server = true;
+  client->peer = server;
+  server->peer = client;
+  listener->backlog.push_back(server);
+  connections_.push_back(client);
+  connections_.push_back(server);
+  return AllocateFd(std::move(client));
 }
 
 IoResult SimNetwork::Accept(int listen_fd) {
@@ -154,6 +157,7 @@ IoResult SimNetwork::Accept(int listen_fd) {
   if (listener == sockets_.end()) return IoResult::Error(EBADF);
   auto& backlog = listener->second->backlog;
   if (backlog.empty()) return IoResult::Error(EAGAIN);
+  if (accept_error_ != 0) return IoResult::Error(accept_error_);
   SocketPtr socket = std::move(backlog.front());
   backlog.pop_front();
   return IoResult::Bytes(AllocateFd(std::move(socket)));
@@ -242,7 +246,7 @@ IoResult SimNetwork::PeerName(int fd, sockaddr_storage* address, socklen_t* addr
   if (found->second->reset || found->second->peer == nullptr) return IoResult::Error(ENOTCONN);
   sockaddr_in name = {};
   name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  name.sin_addr.s_addr = htonl(found->second->peer->address);
   name.sin_port = htons(found->second->peer->port);
   *address_size = std::min<socklen_t>(*address_size, sizeof(name));
   std::memcpy(address, &name, *address_size);

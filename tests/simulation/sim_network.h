@@ -10,6 +10,7 @@
 #ifndef GYRE_TESTS_SIMULATION_SIM_NETWORK_H_
 #define GYRE_TESTS_SIMULATION_SIM_NETWORK_H_
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstddef>
@@ -49,9 +50,13 @@ class SimNetwork {
   void DropServer();
 
   // --- calls on sockets, non-blocking, for either end ---------------------------------
+  // Several may listen on a port; a connection goes to any of them.
   int Listen(uint16_t port);
-  // The client's socket, or -ECONNREFUSED.
-  int Connect(uint16_t port);
+  // The client's socket, or -ECONNREFUSED. `from`: its address, in host order.
+  int Connect(uint16_t port, uint32_t from = INADDR_LOOPBACK);
+  uint16_t LocalPort(int fd) const { return SocketOf(fd).port; }
+  // Accept fails with this from now on; 0: it works again.
+  void SetAcceptError(int error) { accept_error_ = error; }
   IoResult Accept(int listen_fd);
   IoResult Receive(int fd, char* to, size_t size_bytes);
   IoResult Send(int fd, absl::string_view bytes);
@@ -81,6 +86,7 @@ class SimNetwork {
     bool listening = false;
     bool of_server = false;
     uint16_t port = 0;
+    uint32_t address = INADDR_LOOPBACK;
     std::deque<std::shared_ptr<Socket>> backlog;  // a listener's
 
     std::shared_ptr<Socket> peer;
@@ -112,6 +118,7 @@ class SimNetwork {
   std::vector<SocketPtr> connections_;  // both ends of each
   int next_pipe_fd_ = 2 * kFirstFd;
   uint16_t next_client_port_ = 40'000;
+  int accept_error_ = 0;
 };
 
 }  // namespace gyre::sim
