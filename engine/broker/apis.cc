@@ -84,6 +84,7 @@ void ApiRequestHandler::Start(Request* request) {
   const ServedApi* api = FindServedApi(static_cast<ApiKey>(key));
   if (api == nullptr) return request->CloseConnection("api is not served");
   request->api = key;
+  request->api_version = version;
   if (version < api->min_version || version > api->max_version) {
     if (api->key != ApiKey::kApiVersions) {
       return request->CloseConnection("api version is not served");

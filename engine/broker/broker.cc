@@ -168,11 +168,28 @@ void Broker::AddMetrics(MetricRegistry& metrics) {
   });
   add("gyre_broker_metadata_offset", "last metadata record applied",
       [](const void* broker) { return static_cast<B>(broker)->metadata_.Current()->offset(); });
-  add("gyre_broker_produce_purgatory_size", "produce requests that wait", [](const void* broker) {
+  const auto add_purgatory = [&](absl::string_view operation, MetricRegistry::ReadGauge read) {
+    metrics.AddCallbackGauge("kafka_server_delayedoperationpurgatory_numdelayedoperations",
+                             "Requests that wait for something to happen, or for their time.",
+                             MetricLabel("delayedOperation", operation), read, this);
+  };
+  const auto add_watched = [&](absl::string_view operation, MetricRegistry::ReadGauge read) {
+    metrics.AddCallbackGauge("kafka_server_delayedoperationpurgatory_purgatorysize",
+                             "The same, counted once for every key they are watched under.",
+                             MetricLabel("delayedOperation", operation), read, this);
+  };
+  add_watched("Produce", [](const void* broker) {
+    return static_cast<B>(broker)->produce_purgatory_.watched_count();
+  });
+  add_watched("Fetch", [](const void* broker) {
+    return static_cast<B>(broker)->fetch_purgatory_.watched_count();
+  });
+  add_purgatory("Produce", [](const void* broker) {
     return static_cast<B>(broker)->produce_purgatory_.pending_count();
   });
-  add("gyre_broker_fetch_purgatory_size", "fetch requests that wait",
-      [](const void* broker) { return static_cast<B>(broker)->fetch_purgatory_.pending_count(); });
+  add_purgatory("Fetch", [](const void* broker) {
+    return static_cast<B>(broker)->fetch_purgatory_.pending_count();
+  });
   add("gyre_log_syncs", "fdatasync calls of partition logs", [](const void* broker) {
     return static_cast<int64_t>(static_cast<B>(broker)->logs_->flusher().sync_count());
   });

@@ -40,7 +40,9 @@ void ThreadRunner::Join() {
 void ThreadRunner::Loop() {
   body_.OnThreadStart();
   while (!stop_requested_.load(std::memory_order_acquire)) {
-    if (!body_.RunOnce(clock_.NowNs())) Park();
+    const int64_t now_ns = clock_.NowNs();
+    idle_.End(now_ns);
+    if (!body_.RunOnce(now_ns)) Park();
   }
   body_.OnThreadStop();
 }
@@ -58,8 +60,10 @@ void ThreadRunner::Park() {
   }
   const int64_t deadline_ns = body_.NextDeadlineNs();
   if (deadline_ns == ThreadBody::kNever) {
+    idle_.Begin(now_ns);
     wakeup_->CommitWait(key);
   } else if (deadline_ns > now_ns) {
+    idle_.Begin(now_ns);
     wakeup_->CommitWait(key, deadline_ns - now_ns);
   } else {
     wakeup_->CancelWait();

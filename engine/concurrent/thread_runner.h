@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/base/clock.h"
+#include "engine/base/time_share.h"
 #include "engine/concurrent/event_count.h"
 
 namespace gyre {
@@ -70,6 +71,9 @@ class ThreadRunner {
 
   const std::string& name() const { return name_; }
   bool running() const { return thread_.joinable(); }
+  // How long it slept on its event count, in all; any thread. One that parks in a waiter
+  // of its own is measured there (wait_meter.h).
+  int64_t IdleNs(int64_t now_ns) const { return idle_.TotalNs(now_ns); }
 
  private:
   void Loop();
@@ -81,6 +85,7 @@ class ThreadRunner {
   ThreadWaiter* const waiter_;
   const Clock& clock_;
   std::atomic<bool> stop_requested_{false};
+  TimeShare idle_;
   std::thread thread_;
 };
 

@@ -70,6 +70,8 @@ class Histogram {
   }
   HistogramSnapshot Snapshot() const;
 
+  uint32_t first_cell() const { return first_; }
+
   // Cells that one takes: the buckets and the sum.
   static constexpr uint32_t kCellCount = HistogramBuckets::kCount + 1;
 

@@ -1,36 +1,8 @@
 #include "engine/metrics/metric_registry.h"
 
-#include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 
 namespace gyre {
-namespace {
-
-struct Quantile {
-  const char* label;
-  double fraction;
-};
-constexpr Quantile kQuantiles[] = {
-    {"quantile=\"0.5\"", 0.5},
-    {"quantile=\"0.9\"", 0.9},
-    {"quantile=\"0.99\"", 0.99},
-    {"quantile=\"0.999\"", 0.999},
-};
-
-void AppendSample(absl::string_view name, absl::string_view labels, int64_t value,
-                  std::string* out) {
-  if (labels.empty()) {
-    absl::StrAppend(out, name, " ", value, "\n");
-  } else {
-    absl::StrAppend(out, name, "{", labels, "} ", value, "\n");
-  }
-}
-
-std::string Join(absl::string_view labels, absl::string_view more) {
-  return labels.empty() ? std::string(more) : absl::StrCat(labels, ",", more);
-}
-
-}  // namespace
 
 Counter MetricRegistry::AddCounter(absl::string_view name, absl::string_view help,
                                    absl::string_view labels) {
@@ -43,8 +15,28 @@ Gauge MetricRegistry::AddGauge(absl::string_view name, absl::string_view help,
 }
 
 Histogram MetricRegistry::AddHistogram(absl::string_view name, absl::string_view help,
-                                       absl::string_view labels) {
-  return Histogram(&cells_, FindOrAdd(name, help, labels, Kind::kHistogram, Histogram::kCellCount));
+                                       absl::string_view labels, const HistogramFormat& format) {
+  return Histogram(&cells_,
+                   FindOrAdd(name, help, labels, Kind::kHistogram, Histogram::kCellCount, format));
+}
+
+void MetricRegistry::AddHistogramView(absl::string_view name, absl::string_view help,
+                                      absl::string_view labels, const Histogram& histogram,
+                                      const HistogramFormat& format) {
+  MutexLock lock(mutex_);
+  Series& series = FamilyOf(name, help, Kind::kHistogram).series[std::string(labels)];
+  series.first_cell = histogram.first_cell();
+  series.format = format;
+}
+
+void MetricRegistry::AddCollector(MetricCollector* collector) {
+  MutexLock lock(collectors_mutex_);
+  collectors_.push_back(collector);
+}
+
+void MetricRegistry::RemoveCollector(MetricCollector* collector) {
+  MutexLock lock(collectors_mutex_);
+  std::erase(collectors_, collector);
 }
 
 void MetricRegistry::AddCallbackGauge(absl::string_view name, absl::string_view help,
@@ -78,10 +70,14 @@ MetricRegistry::Family& MetricRegistry::FamilyOf(absl::string_view name, absl::s
 }
 
 uint32_t MetricRegistry::FindOrAdd(absl::string_view name, absl::string_view help,
-                                   absl::string_view labels, Kind kind, uint32_t cell_count) {
+                                   absl::string_view labels, Kind kind, uint32_t cell_count,
+                                   const HistogramFormat& format) {
   MutexLock lock(mutex_);
   auto [entry, added] = FamilyOf(name, help, kind).series.try_emplace(std::string(labels));
-  if (added) entry->second.first_cell = cells_.Allocate(cell_count);
+  if (added) {
+    entry->second.first_cell = cells_.Allocate(cell_count);
+    entry->second.format = format;
+  }
   return entry->second.first_cell;
 }
 
@@ -98,47 +94,48 @@ int64_t MetricRegistry::ReadSeries(Kind kind, const Series& series) const {
   return 0;
 }
 
-void MetricRegistry::AppendSummary(const std::string& name, const std::string& labels,
-                                   const Series& series, std::string* out) const {
-  const HistogramSnapshot snapshot = Histogram(&cells_, series.first_cell).Snapshot();
-  if (snapshot.count == 0) return;
-  for (const Quantile& quantile : kQuantiles) {
-    AppendSample(name, Join(labels, quantile.label), snapshot.Percentile(quantile.fraction), out);
+void MetricRegistry::CollectOwn(MetricSink& sink) const {
+  MutexLock lock(mutex_);
+  for (const auto& [name, family] : families_) {
+    for (const auto& [labels, series] : family.series) {
+      if (family.kind == Kind::kHistogram) {
+        sink.AddHistogram(name, family.help, labels,
+                          Histogram(&cells_, series.first_cell).Snapshot(), series.format);
+        continue;
+      }
+      sink.Add(family.kind == Kind::kCounter ? MetricType::kCounter : MetricType::kGauge, name,
+               family.help, labels, static_cast<double>(ReadSeries(family.kind, series)));
+    }
   }
-  AppendSample(absl::StrCat(name, "_sum"), labels, snapshot.sum, out);
-  AppendSample(absl::StrCat(name, "_count"), labels, snapshot.count, out);
+}
+
+void MetricRegistry::CollectOthers(MetricSink& sink) const {
+  MutexLock lock(collectors_mutex_);
+  for (MetricCollector* collector : collectors_) collector->Collect(sink);
 }
 
 std::string MetricRegistry::Exposition() const {
-  std::string out;
-  MutexLock lock(mutex_);
-  for (const auto& [name, family] : families_) {
-    std::string samples;
-    for (const auto& [labels, series] : family.series) {
-      if (family.kind == Kind::kHistogram) {
-        AppendSummary(name, labels, series, &samples);
-      } else {
-        AppendSample(name, labels, ReadSeries(family.kind, series), &samples);
-      }
-    }
-    if (samples.empty()) continue;
-    const char* type = family.kind == Kind::kCounter     ? "counter"
-                       : family.kind == Kind::kHistogram ? "summary"
-                                                         : "gauge";
-    absl::StrAppend(&out, "# HELP ", name, " ", family.help, "\n# TYPE ", name, " ", type, "\n",
-                    samples);
-  }
-  return out;
+  MetricSink sink;
+  CollectOwn(sink);
+  CollectOthers(sink);
+  return sink.Text();
 }
 
 std::optional<int64_t> MetricRegistry::Value(absl::string_view name,
                                              absl::string_view labels) const {
-  MutexLock lock(mutex_);
-  const auto family = families_.find(std::string(name));
-  if (family == families_.end()) return std::nullopt;
-  const auto series = family->second.series.find(std::string(labels));
-  if (series == family->second.series.end()) return std::nullopt;
-  return ReadSeries(family->second.kind, series->second);
+  {
+    MutexLock lock(mutex_);
+    if (const auto family = families_.find(name); family != families_.end()) {
+      const auto series = family->second.series.find(std::string(labels));
+      if (series == family->second.series.end()) return std::nullopt;
+      return ReadSeries(family->second.kind, series->second);
+    }
+  }
+  MetricSink sink;
+  CollectOthers(sink);
+  const std::optional<double> value = sink.Value(name, labels);
+  if (!value.has_value()) return std::nullopt;
+  return static_cast<int64_t>(*value);
 }
 
 }  // namespace gyre

@@ -9,8 +9,16 @@ Acceptor::Acceptor(const Listener& listener, UniqueFd listen_fd, std::unique_ptr
                    ConnectionQuotas& quotas, ProcessorSet& processors, NetworkMetrics& metrics)
     : ring_(std::move(ring)),
       processors_(processors),
+      metrics_(metrics),
       intake_(listener, std::move(listen_fd), /*slot=*/0, *ring_, quotas, metrics, *this),
-      completions_(kMaxCompletions) {}
+      completions_(kMaxCompletions) {
+  thread_.kind = NetworkThread::Kind::kAcceptor;
+  thread_.listener = listener.bound.listener_name;
+  thread_.ring = ring_.get();
+  metrics_.threads.Add(&thread_);
+}
+
+Acceptor::~Acceptor() { metrics_.threads.Remove(&thread_); }
 
 void Acceptor::OnThreadStart() {
   owner_.Bind();

@@ -29,6 +29,7 @@ class Acceptor final : public ThreadBody, public ThreadWaiter, private Intake::H
  public:
   Acceptor(const Listener& listener, UniqueFd listen_fd, std::unique_ptr<uring::Ring> ring,
            ConnectionQuotas& quotas, ProcessorSet& processors, NetworkMetrics& metrics);
+  ~Acceptor() override;
 
   // Accepts no more, closes the listening socket and what is held. Any thread;
   // done when stopped().
@@ -57,6 +58,8 @@ class Acceptor final : public ThreadBody, public ThreadWaiter, private Intake::H
 
   const std::unique_ptr<uring::Ring> ring_;
   ProcessorSet& processors_;
+  NetworkMetrics& metrics_;
+  NetworkThread thread_;
 
   ThreadOwner owner_;
   absl::Status start_status_;  // written before started_

@@ -24,9 +24,19 @@ Intake::Intake(const Listener& listener, UniqueFd listen_fd, uint32_t slot, urin
       host_(host),
       throttled_(0) {
   armed_.reserve(kOneShotRoom + 1);
+  thread_.kind = NetworkThread::Kind::kIntake;
+  thread_.listener = listener.bound.listener_name;
+  thread_.blocked_context = this;
+  thread_.blocked_ns = [](const void* intake, int64_t now_ns) {
+    return static_cast<const Intake*>(intake)->paused_ns(now_ns);
+  };
+  metrics_.threads.Add(&thread_);
 }
 
-Intake::~Intake() { Abandon(); }
+Intake::~Intake() {
+  metrics_.threads.Remove(&thread_);
+  Abandon();
+}
 
 // --- any thread --------------------------------------------------------------------
 

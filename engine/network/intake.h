@@ -111,6 +111,7 @@ class Intake final : private ConnectionQuotas::RoomListener {
   uring::Ring& ring_;
   ConnectionQuotas& quotas_;
   NetworkMetrics& metrics_;
+  NetworkThread thread_;
   Host& host_;
 
   int64_t now_ns_ = 0;

@@ -16,13 +16,14 @@ ListenerRuntime::ListenerRuntime(int index, const ListenerOptions& options,
     : options_(options),
       plane_(plane),
       shared_(shared),
-      processors_(ProcessorPool::Config{.thread_name_prefix = shared.options.thread_name_prefix,
-                                        .options = shared.options.processor,
-                                        .ring_factory = shared.make_ring,
-                                        .next_index = &shared.next_processor_index},
-                  Processor::Shared{plane.channel(), handler, shared.slab, shared.large_ranges,
-                                    shared.metrics, shared.request_metrics},
-                  shared.clock) {
+      processors_(
+          ProcessorPool::Config{.thread_name_prefix = shared.options.thread_name_prefix,
+                                .options = shared.options.processor,
+                                .ring_factory = shared.make_ring,
+                                .next_index = &shared.next_processor_index},
+          Processor::Shared{plane.channel(), handler, shared.slab, shared.large_ranges,
+                            shared.metrics, shared.request_metrics, options.endpoint.listener_name},
+          shared.clock) {
   listener_.index = index;
   listener_.frame_decoder =
       options.frame_decoder != nullptr ? options.frame_decoder : &default_decoder;

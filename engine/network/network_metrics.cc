@@ -51,6 +51,9 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
   file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
                                       "Cold chunks copied because no pipe was free.");
   connections = r.AddGauge("network_connections", "Connections that are open.");
+  responses_queued =
+      r.AddGauge("kafka_network_requestchannel_responsequeuesize",
+                 "Responses (and ends of throttling) that wait for their processor.");
   throttled_connections =
       r.AddGauge("network_throttled_connections", "Connections that are throttled.");
 }

@@ -7,6 +7,7 @@
 
 #include "engine/metrics/counter.h"
 #include "engine/metrics/metric_registry.h"
+#include "engine/network/network_threads.h"
 
 namespace gyre {
 
@@ -38,6 +39,9 @@ struct NetworkMetrics {
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
   Gauge connections;
+  Gauge responses_queued;  // on their way to a processor
+
+  NetworkThreads threads;
   Gauge throttled_connections;
 };
 

@@ -18,6 +18,11 @@ void NetworkPlane::Start(RequestHandler& handler) {
   handlers_->Start();
 }
 
+int64_t NetworkPlane::HandlerIdleNs(int64_t now_ns, int* handler_count) const {
+  *handler_count = 0;
+  return handlers_ == nullptr ? 0 : handlers_->IdleNs(now_ns, handler_count);
+}
+
 void NetworkPlane::Stop() {
   if (handlers_ != nullptr) handlers_->Stop();
 }

@@ -31,10 +31,18 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {
-  seat_.Take(*ring_);
+  seat_.Take(*ring_, metrics_.responses_queued);
+  thread_.kind = NetworkThread::Kind::kProcessor;
+  thread_.index = seat_.index();
+  thread_.started_ns = channel_.clock().NowNs();
+  thread_.listener = shared.listener_name;
+  thread_.ring = ring_.get();
+  thread_.open_connections = &seat_.open_connection_count();
+  metrics_.threads.Add(&thread_);
 }
 
 Processor::~Processor() {
+  metrics_.threads.Remove(&thread_);
   // Never started, or stopped with connections left: what the handlers still hold
   // is dropped with the table.
   channel_.ForgetWaiter(&seat_);
@@ -112,6 +120,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   if (!start_status_.ok()) return false;
   now_ns_ = now_ns;
   ++turn_;
+  thread_.waits.OnWoken(now_ns);
   // With turns queued nobody waits in the ring, so it is looked at here.
   if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty())) {
     reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), 0);
@@ -175,7 +184,9 @@ void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
   }
   seat_.Park();
   if (!MailboxesEmpty()) wait_ns = 0;
+  if (wait_ns != 0) thread_.waits.Begin(now_ns);
   reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), wait_ns);
+  if (wait_ns != 0) thread_.waits.End();
   seat_.Unpark();
 }
 
@@ -286,6 +297,7 @@ void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
   slot->session.advertised_port = listener.advertised_port;
   slot->traffic = ConnectionTraffic{.opened_ns = now_ns_};
   slot->session.peer = connection->peer.ToString();
+  ++thread_.connections_opened;
   metrics_.connections_accepted.Increment();
   metrics_.connections.Increment();
   ArmDeadline(*slot, now_ns_ + IdleNs());
@@ -492,6 +504,7 @@ void Processor::CloseSocket(Slot& slot) {
   slot.quota.Release();
   slot.connection.OnClosed();
   slot.session.gone.store(true, std::memory_order_relaxed);
+  ++thread_.connections_closed;
   metrics_.connections_closed.Increment();
   metrics_.connections.Decrement();
   seat_.OnConnectionLeft();

@@ -46,6 +46,7 @@
 #include "engine/network/request_metrics.h"
 #include "engine/network/response_sender.h"
 #include "engine/network/server_options.h"
+#include "engine/network/slow_request_log.h"
 #include "engine/timer/timing_wheel.h"
 #include "engine/uring/ring.h"
 
@@ -60,6 +61,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
     LargeRanges& large_ranges;
     NetworkMetrics& metrics;
     RequestMetrics& request_metrics;
+    std::string listener_name = {};  // whose connections come here; for metrics
   };
 
   // Takes the seat, and leaves it when it is destroyed.
@@ -275,6 +277,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;
+  SlowRequestLog slow_log_;
+  NetworkThread thread_;
 
   struct ListUnderWay {
     std::shared_ptr<ConnectionList> list;

@@ -54,6 +54,7 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   slot.dispatch_bytes +=
       std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
   ++slot.traffic.requests;
+  ++thread_.requests;
   metrics_.frames_received.Increment();
   return request;
 }
@@ -238,7 +239,12 @@ void Processor::FinishFront(Slot& slot, bool sent) {
   ConnectionRequest* request = slot.output.Pop();
   slot.session.client_id = request->client_id;
   request->times().sent_ns = sent ? now_ns_ : request->times().response_dequeued_ns;
-  request_metrics_.Record(request->api, request->times(), request->frame_bytes());
+  const RequestSpans spans = RequestSpans::Of(request->times());
+  request_metrics_.Record(request->api, request->api_version, spans, request->frame_bytes());
+  if (const int64_t slow_ms = options_.connection.slow_request_log_ms;
+      slow_ms >= 0 && spans.total_ns >= slow_ms * 1'000'000) [[unlikely]] {
+    slow_log_.Log(request_metrics_.NameOf(request->api), *request, spans, slot.session, now_ns_);
+  }
   if (request->closes_after()) slot.connection.CloseAfterFlush();
   slot.connection.OnResponseSent(request->in_flight_bytes);
   // A frame that came meanwhile had to wait: its time begins now.

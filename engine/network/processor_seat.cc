@@ -53,11 +53,13 @@ void ProcessorSeat::EnqueueConnection(std::unique_ptr<NewConnection> connection)
 }
 
 void ProcessorSeat::EnqueueResponse(ConnectionRequest* request) {
+  responses_queued_.Increment();
   responses_.Push(request);
   WakeIfParked();
 }
 
 void ProcessorSeat::EnqueueThrottle(ThrottleSignal* signal) {
+  responses_queued_.Increment();
   responses_.Push(signal);
   WakeIfParked();
 }
@@ -82,7 +84,15 @@ void ProcessorSeat::EnqueueGranted(MpscNode* wait) {
   WakeIfParked();
 }
 
-void ProcessorSeat::Take(uring::Ring& ring) {
+ResponseNode* ProcessorSeat::PopResponse() {
+  auto* const response = static_cast<ResponseNode*>(responses_.Pop());
+  if (response != nullptr) responses_queued_.Decrement();
+  return response;
+}
+
+void ProcessorSeat::Take(uring::Ring& ring, Gauge responses_queued) {
+  // Of the same server for every processor that takes the seat.
+  if (first_generation_ == 0) responses_queued_ = responses_queued;
   DCHECK(ring_.load(std::memory_order_relaxed) == nullptr);
   ring_.store(&ring, std::memory_order_relaxed);
 }

@@ -18,6 +18,7 @@
 
 #include "engine/base/limits.h"
 #include "engine/concurrent/mpsc_queue.h"
+#include "engine/metrics/counter.h"
 #include "engine/network/listener.h"
 #include "engine/network/receive_buffers.h"
 #include "engine/network/request_run.h"
@@ -47,11 +48,13 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   int64_t open_connections() const override {
     return open_connections_.load(std::memory_order_acquire);
   }
+  const std::atomic<int64_t>& open_connection_count() const { return open_connections_; }
   int index() const { return index_; }
 
   // --- the processor of the moment -------------------------------------------------
   // From here on wakes go to `ring`; the seat is empty.
-  void Take(uring::Ring& ring);
+  // `responses_queued` counts what waits here.
+  void Take(uring::Ring& ring, Gauge responses_queued);
   // No thread touches the ring any more when it returns. The owner's thread has
   // ended, or never ran. `generation` is above that of every connection it had.
   void Leave(uint32_t generation);
@@ -63,7 +66,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   void OnConnectionLeft() { open_connections_.fetch_sub(1, std::memory_order_acq_rel); }
   // False: nothing waits, a half-pushed element included.
   bool HasMail() const;
-  ResponseNode* PopResponse() { return static_cast<ResponseNode*>(responses_.Pop()); }
+  ResponseNode* PopResponse();
   RequestRun* PopRunStarted();
   MpscNode* PopGranted() { return granted_.Pop(); }
   std::unique_ptr<NewConnection> PopConnection();
@@ -95,6 +98,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   // down, so that Leave sees every one that can have taken it down.
   std::atomic<int32_t> wakers_{0};
   std::atomic<uring::Ring*> ring_{nullptr};
+  Gauge responses_queued_;  // written before anything is pushed
   std::atomic<int64_t> open_connections_{0};
 };
 

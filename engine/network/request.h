@@ -45,6 +45,7 @@ class Request : public ResponseNode {
   RequestTimes& times() { return times_; }
   // Which API, for metrics; set by the handler. -1 = unknown.
   int16_t api = -1;
+  int16_t api_version = -1;
   // Who asks, for log lines and /connections; set by the handler.
   ClientId client_id;
   // What the client runs, once it has said so and it was found well-formed; becomes the

@@ -64,6 +64,14 @@ void RequestHandlerPool::Start() {
   for (const Member& member : members_) member.thread->Start();
 }
 
+int64_t RequestHandlerPool::IdleNs(int64_t now_ns, int* handler_count) const {
+  MutexLock lock(mutex_);
+  *handler_count = static_cast<int>(members_.size());
+  int64_t idle_ns = 0;
+  for (const Member& member : members_) idle_ns += member.thread->IdleNs(now_ns);
+  return idle_ns;
+}
+
 void RequestHandlerPool::Stop() {
   MutexLock lock(mutex_);
   running_ = false;

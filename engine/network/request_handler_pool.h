@@ -57,6 +57,9 @@ class RequestHandlerPool {
   absl::Status Resize(int32_t thread_count);
   int32_t size() const;
 
+  // How long handlers slept, in all, and how many there are.
+  int64_t IdleNs(int64_t now_ns, int* handler_count) const;
+
  private:
   struct Member {
     std::unique_ptr<HandlerWorker> worker;

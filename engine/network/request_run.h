@@ -64,6 +64,7 @@ class ConnectionRequest final : public Request {
   void Fill(RequestChannel* channel, ResponseSink* sink, Session* session, uint32_t slot,
             uint32_t generation, Buffer frame, int64_t charged_bytes, int64_t received_ns) {
     api = -1;
+    api_version = -1;
     frame_ = std::move(frame);
     frame_bytes_ = frame_.size_bytes();
     charged_bytes_ = charged_bytes;

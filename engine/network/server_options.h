@@ -100,6 +100,8 @@ struct ConnectionOptions {
   // one; a small request counts as kSmallRequestBytes.
   static constexpr int64_t kSmallRequestBytes = 256;
   int64_t dispatch_quantum_bytes = 64 * 1024;
+  // A request that takes at least this long gets a line in the log; < 0: none does.
+  int64_t slow_request_log_ms = -1;
   // How much one connection may send of a file before the others get a turn.
   int64_t send_quantum_bytes = 256 * 1024;
 };
@@ -173,6 +175,8 @@ struct SocketServerOptions {
   // Null: nothing is counted. `api_names[i]` names Request::api == i.
   MetricRegistry* metrics = nullptr;
   std::vector<std::string> api_names;
+  // Requests of API i are counted by version up to api_max_versions[i], as far as it goes.
+  std::vector<int16_t> api_max_versions;
 };
 
 // INVALID_ARGUMENT names the first option that is out of range, and the range.

@@ -17,6 +17,7 @@
 #include "engine/network/listener_handlers.h"
 #include "engine/network/listener_overrides.h"
 #include "engine/network/listener_runtime.h"
+#include "engine/network/network_collector.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
 #include "engine/network/request_metrics.h"
@@ -82,12 +83,6 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
 
 }  // namespace
 
-// One lane's queue, as a gauge's callback knows it.
-struct LaneGauge {
-  const RequestChannel* channel = nullptr;
-  int lane = 0;
-};
-
 struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
       : options(std::move(server_options)),
@@ -98,7 +93,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
         descriptor_limit(RaiseDescriptorLimit()),
         quotas(QuotaOptionsOf(options, ConnectionsWithin(descriptor_limit))),
         metrics(options.metrics),
-        request_metrics(options.metrics, options.api_names),
+        request_metrics(options.metrics, options.api_names, options.api_max_versions),
         handlers(options.listeners, request_handler),
         data_plane(NetworkPlaneOptions{.name = options.thread_name_prefix,
                                        .num_io_threads = options.num_io_threads,
@@ -134,12 +129,12 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   RequestMetrics request_metrics;
   ListenerHandlers handlers;
   NetworkPlane data_plane;
-  std::vector<std::unique_ptr<LaneGauge>> lane_gauges;
   std::vector<std::unique_ptr<NetworkPlane>> privileged_planes;  // [i]: of listener i, or null
   RingFactory make_ring;
   std::atomic<int> next_processor_index{0};
   std::vector<std::unique_ptr<ListenerRuntime>> listeners;
   std::vector<Endpoint> bound_endpoints;
+  std::unique_ptr<NetworkCollector> collector;
   bool started = false;
   bool stopped = false;
 };
@@ -220,27 +215,13 @@ absl::Status SocketServer::State::StartThreads() {
 
 void SocketServer::State::RegisterGauges() {
   if (options.metrics == nullptr) return;
-  options.metrics->AddCallbackGauge(
-      "request_queue_size", "Runs waiting for a handler.", "",
-      [](const void* context) {
-        return static_cast<int64_t>(static_cast<const RequestChannel*>(context)->queued_runs());
-      },
-      &data_plane.channel());
-  for (int lane = 0; lane < static_cast<int>(options.lanes.size()); ++lane) {
-    lane_gauges.push_back(std::make_unique<LaneGauge>(LaneGauge{&data_plane.channel(), lane}));
-    options.metrics->AddCallbackGauge(
-        "request_lane_queue_size", "Runs of one lane waiting for a handler.",
-        absl::StrCat("lane=\"", data_plane.channel().lane_name(lane), "\""),
-        [](const void* context) {
-          const auto* gauge = static_cast<const LaneGauge*>(context);
-          return static_cast<int64_t>(gauge->channel->queued_runs(gauge->lane));
-        },
-        lane_gauges.back().get());
+  std::vector<NetworkPlane*> control_planes;
+  for (const auto& plane : privileged_planes) {
+    if (plane != nullptr) control_planes.push_back(plane.get());
   }
-  options.metrics->AddCallbackGauge(
-      "request_memory_used_bytes", "Bytes of requests read and not yet answered.", "",
-      [](const void* context) { return static_cast<const MemoryPool*>(context)->used_bytes(); },
-      &data_plane.memory());
+  collector = std::make_unique<NetworkCollector>(clock, metrics.threads, data_plane,
+                                                 std::move(control_planes));
+  options.metrics->AddCollector(collector.get());
 }
 
 void SocketServer::State::StopAccepting() {
@@ -274,12 +255,7 @@ void SocketServer::State::OnExcessConnections() {
 
 void SocketServer::State::Stop() {
   if (std::exchange(stopped, true)) return;
-  quotas.SetExcessListener(nullptr);
-  if (options.metrics != nullptr) {
-    options.metrics->RemoveCallbackGauges(&data_plane.channel());
-    for (const auto& gauge : lane_gauges) options.metrics->RemoveCallbackGauges(gauge.get());
-    options.metrics->RemoveCallbackGauges(&data_plane.memory());
-  }
+  if (collector != nullptr) options.metrics->RemoveCollector(collector.get());
   if (!started) return;
   StopAccepting();
   for (const auto& listener : listeners) listener->CloseAll();

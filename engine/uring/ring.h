@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/base/io_result.h"
+#include "engine/base/owner_counter.h"
 #include "engine/fs/file.h"
 #include "engine/uring/completion.h"
 
@@ -37,18 +38,19 @@ struct PipeFds {
   size_t capacity_bytes = 0;
 };
 
-// What a ring did so far. Only grows.
+// What a ring did so far. Only grows; counted by the owner, read by anyone.
 struct RingStats {
-  uint64_t enters = 0;            // io_uring_enter calls
-  uint64_t submissions = 0;       // sqes taken by the kernel
-  uint64_t completions = 0;       // cqes, internal ones included
-  uint64_t batched_waits = 0;     // waits that asked for more than one completion
-  uint64_t receive_arms = 0;      // RecvProvided calls; with multishot: re-arms
-  uint64_t accept_arms = 0;       // AcceptMultishot and AcceptOnce calls
-  uint64_t no_buffers = 0;        // receives that ended with -ENOBUFS
-  uint64_t wakes = 0;             // wake-ups that reached the owner
-  uint64_t full_submissions = 0;  // the submission queue had to be flushed early
-  uint64_t overflows = 0;         // the completion queue was found overflown
+  OwnerCounter enters;             // io_uring_enter calls
+  OwnerCounter submissions;        // sqes taken by the kernel
+  OwnerCounter completions;        // cqes, internal ones included
+  OwnerCounter batched_waits;      // waits that asked for more than one completion
+  OwnerCounter receive_arms;       // RecvProvided calls; with multishot: re-arms
+  OwnerCounter accept_arms;        // AcceptMultishot and AcceptOnce calls
+  OwnerCounter no_buffers;         // receives that ended with -ENOBUFS
+  OwnerCounter wakes;              // wake-ups that reached the owner
+  OwnerCounter full_submissions;   // the submission queue had to be flushed early
+  OwnerCounter worker_operations;  // of kinds that the kernel hands to its workers: splice, sync
+  OwnerCounter overflows;          // the completion queue was found overflown
 };
 
 class Ring {

@@ -317,6 +317,7 @@ void UringRing::Cancel(Token token, Token target) {
 
 void UringRing::SpliceFileToPipe(Token token, const File& file, int64_t position,
                                  const PipeFds& pipe, size_t size_bytes) {
+  ++stats_.worker_operations;
   io_uring_prep_splice(NextSqe(token), file.fd(), position, pipe.write_fd, -1,
                        static_cast<unsigned>(std::min(size_bytes, kMaxTransferBytes)),
                        SPLICE_F_MOVE);
@@ -335,6 +336,7 @@ void UringRing::WriteFile(Token token, const File& file, int64_t position, const
 }
 
 void UringRing::SyncFile(Token token, const File& file) {
+  ++stats_.worker_operations;
   io_uring_prep_fsync(NextSqe(token), file.fd(), IORING_FSYNC_DATASYNC);
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/admin/admin_server.h"
 #include "engine/concurrent/mutex.h"
+#include "glog/logging.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
 
@@ -366,6 +367,129 @@ TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
     EXPECT_EQ(clients[static_cast<size_t>(i)].ReadFrame(), "x");
   }
   lister.join();
+}
+
+// --- metrics and the slow-request log ----------------------------------------------------
+
+TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
+  TestServer server(
+      "",
+      [](Request* request) {
+        request->api = 0;
+        request->api_version = 3;
+        testing::Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.api_max_versions = {5};
+        options.queued_max_request_bytes = 200'000'000;
+      });
+  Client client(server.port());
+  client.SendFrame("abc");
+  EXPECT_EQ(client.ReadFrame(), "abc");
+  const std::string listener = "listener=\"TEST\",networkProcessor=\"0\"";
+  const auto value = [&](const char* name, const std::string& labels) {
+    return server.metrics().Value(name, labels);
+  };
+  EXPECT_TRUE(AwaitTrue([&] {
+    return value("kafka_network_requestmetrics_requests_total", "request=\"Echo\",version=\"3\"") ==
+           1;
+  }));
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_connection_count", listener), 1);
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_connection_creation_total", listener), 1);
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_request_total", listener), 1);
+  EXPECT_EQ(value("kafka_network_requestchannel_responsequeuesize", ""), 0);
+  EXPECT_EQ(value("kafka_network_requestchannel_requestqueuesize", ""), 0);
+  EXPECT_TRUE(AwaitTrue(
+      [&] { return value("kafka_network_socketserver_memorypoolavailable", "") == 200'000'000; }));
+  EXPECT_GT(value("gyre_uring_enters_total", "thread=\"processor-0\"").value_or(0), 0);
+  EXPECT_GT(value("gyre_uring_accept_arms_total", "thread=\"acceptor-TEST\"").value_or(0), 0);
+  const std::string text = server.metrics().Exposition();
+  for (const char* name :
+       {"kafka_network_processor_idle_percent{networkProcessor=\"0\"}",
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_network_acceptor_acceptorblocked_percent{listener=\"TEST\"} 0\n",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+        "kafka_network_requestmetrics_requestqueuetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_localtimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_remotetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_throttletimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_responsequeuetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_responsesendtimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_totaltimems{request=\"Echo\"",
+        "gyre_request_duration_seconds_bucket{request=\"Echo\",phase=\"total\",le=\"+Inf\"} 1\n"}) {
+    EXPECT_TRUE(absl::StrContains(text, name)) << name << "\n" << text;
+  }
+  server.server().Stop();
+  // What is gone is not told of; what was counted is.
+  EXPECT_FALSE(absl::StrContains(server.metrics().Exposition(), "networkProcessor"));
+  EXPECT_TRUE(absl::StrContains(server.metrics().Exposition(), "totaltimems_count"));
+}
+
+TEST(NetworkMetrics, AnIdleServerIsIdle) {
+  TestServer server("", testing::Echo);
+  // Of the time so far, whatever that is, next to nothing was work.
+  EXPECT_TRUE(AwaitTrue([&] {
+    const std::string text = server.metrics().Exposition();
+    const auto share = [&](absl::string_view name) {
+      double value = 0;
+      const size_t at = text.find(absl::StrCat("\n", name, " ")) + name.size() + 2;
+      return absl::SimpleAtod(text.substr(at, text.find('\n', at) - at), &value) ? value : -1;
+    };
+    return share("kafka_network_socketserver_networkprocessoravgidle_percent") > 0.8 &&
+           share("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") > 0.8;
+  }));
+}
+
+class SlowLogTest : public ::testing::Test, protected google::LogSink {
+ protected:
+  SlowLogTest() { google::AddLogSink(this); }
+  ~SlowLogTest() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t size) override {
+    MutexLock lock(mutex_);
+    const std::string line(message, size);
+    if (absl::StartsWith(line, "slow request: ")) lines_.push_back(line);
+  }
+  std::vector<std::string> lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(SlowLogTest, TellsWhichWhoseAndWhereTheTimeWentFromTheMomentItIsSet) {
+  TestServer server("", [](Request* request) {
+    request->api = 0;
+    request->api_version = 3;
+    request->client_id.Set("a\nb");
+    request->SetClientSoftware({"softly", "1.2"});
+    testing::Echo(request);
+  });
+  Client client(server.port());
+  const auto ask = [&] {
+    client.SendFrame("abc");
+    EXPECT_EQ(client.ReadFrame(), "abc");
+  };
+  ask();
+  ConnectionOptions options = server.server().connection_options();
+  options.slow_request_log_ms = 0;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  ASSERT_TRUE(AwaitTrue([&] {
+    ask();
+    return !lines().empty();
+  }));
+  for (const absl::string_view part :
+       {"Echo version 3 took ", " ms: request queue ", ", local ", ", remote ", ", throttle ",
+        ", response queue ", ", response send ", "; 3 bytes from 127.0.0.1:", " on TEST, ",
+        "client id \"a\\nb\"", "software softly 1.2, User:ANONYMOUS"}) {
+    EXPECT_TRUE(absl::StrContains(lines()[0], part)) << part << "\n" << lines()[0];
+  }
+  for (int i = 0; i < 100; ++i) ask();
+  EXPECT_LT(lines().size(), 50u);
 }
 
 TEST(FrameTimeout, ClosesAConnectionWhoseFrameNeverEnds) {

@@ -137,7 +137,8 @@ TEST_F(DamageTest, AFetchOfAClientThatIsGoneDoesNotWaitOutItsTime) {
   ASSERT_EQ(watcher.CreateTopic("t"), ErrorCode::kNone);
   const auto waiting = [&] {
     return absl::StrContains(server->metrics().Exposition(),
-                             "gyre_broker_fetch_purgatory_size 1\n");
+                             "kafka_server_delayedoperationpurgatory_numdelayedoperations"
+                             "{delayedOperation=\"Fetch\"} 1\n");
   };
   {
     Client leaver = Connect();

@@ -86,9 +86,8 @@ TEST_P(FairnessTest, AFullLaneParksItsOwnConnectionsAndTheOtherPasses) {
   ASSERT_TRUE(server->AwaitMetric("network_requests_parked_total", 7));
   Client control(server->port());
   control.SendFrame("control");
-  ASSERT_TRUE(AwaitTrue([&] {
-    return server->Metric("request_lane_queue_size", "lane=\"control\"") == 1;
-  }));
+  ASSERT_TRUE(AwaitTrue(
+      [&] { return server->Metric("request_lane_queue_size", "lane=\"control\"") == 1; }));
   EXPECT_EQ(server->Metric("request_lane_queue_size", "lane=\"flood\""), 4);
   EXPECT_EQ(server->Metric("network_requests_parked_total"), 7);
   turnstile.Let(kManyPasses);
@@ -188,7 +187,8 @@ TEST_P(FairnessTest, ThousandsOfSmallRequestsAtHandLetTheOthersGoFirst) {
     ++answered_meanwhile;
   }
   // Whenever it ran, it ran for sixteen requests at most: the simulation counts them.
-  if (is_inline()) EXPECT_GE(server->Metric("network_requests_yielded_total"), flood_count / 16 / 4);
+  if (is_inline())
+    EXPECT_GE(server->Metric("network_requests_yielded_total"), flood_count / 16 / 4);
   EXPECT_GE(answered_meanwhile, 1);
 }
 

@@ -109,6 +109,7 @@ class TestServer {
   uint16_t port() const { return server_->bound_endpoints()[0].port; }
   SocketServer& server() { return *server_; }
   TestHandler& handler() { return handler_; }
+  const MetricRegistry& metrics() const { return metrics_; }
   int64_t Metric(absl::string_view name, absl::string_view labels = "") const;
   std::string Exposition() const { return metrics_.Exposition(); }
   // Waits until `metric` is at least `least` (20 s).

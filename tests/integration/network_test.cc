@@ -336,9 +336,9 @@ TEST_P(NetworkTest, AnIdleConnectionIsClosedOnTimeAndABusyOneIsSpared) {
   Client busy(server->port());
   busy.SendFrame("hold");
   ASSERT_TRUE(held.Await(1));
+  const Clock::time_point start = Clock::now();
   Client idle(server->port());
   Client active(server->port());
-  const Clock::time_point start = Clock::now();
   bool idle_ended = false;
   int64_t idle_ms = 0;
   while (MsSince(start) < 900) {
@@ -459,14 +459,15 @@ TEST_P(NetworkTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstIsDone)
   Client b(server->port());
   b.SendInBackground(Framed(payload));
   ASSERT_TRUE(server->AwaitMetric("network_memory_waits_total", 1));
-  EXPECT_LE(server->Metric("request_memory_used_bytes"), (1 << 20) + 100'000);
+  EXPECT_LE(server->Metric("kafka_network_socketserver_memorypoolused"), (1 << 20) + 100'000);
   EXPECT_FALSE(b.Readable(50));
   for (Request* request : held.TakeAll()) Echo(request);
   EXPECT_TRUE(a.ReadFrame() == payload);
   ASSERT_TRUE(held.Await(1));
   for (Request* request : held.TakeAll()) Echo(request);
   EXPECT_TRUE(b.ReadFrame() == payload);
-  EXPECT_TRUE(AwaitTrue([&] { return server->Metric("request_memory_used_bytes") == 0; }));
+  EXPECT_TRUE(
+      AwaitTrue([&] { return server->Metric("kafka_network_socketserver_memorypoolused") == 0; }));
   // One that goes away while it waits gives everything back, too.
   a.SendInBackground(Framed(payload));
   ASSERT_TRUE(held.Await(1));
@@ -476,7 +477,8 @@ TEST_P(NetworkTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstIsDone)
   EXPECT_TRUE(server->AwaitConnections(1));
   for (Request* request : held.TakeAll()) Echo(request);
   EXPECT_TRUE(a.ReadFrame() == payload);
-  EXPECT_TRUE(AwaitTrue([&] { return server->Metric("request_memory_used_bytes") == 0; }));
+  EXPECT_TRUE(
+      AwaitTrue([&] { return server->Metric("kafka_network_socketserver_memorypoolused") == 0; }));
 }
 
 TEST_P(NetworkTest, PartialRequestsThatHoldAllMemoryDoNotWaitForEachOtherForEver) {
@@ -499,7 +501,7 @@ TEST_P(NetworkTest, PartialRequestsThatHoldAllMemoryDoNotWaitForEachOtherForEver
   EXPECT_GE(answered, 1);
   clients.clear();
   EXPECT_TRUE(server->AwaitConnections(0));
-  EXPECT_EQ(server->Metric("request_memory_used_bytes"), 0);
+  EXPECT_EQ(server->Metric("kafka_network_socketserver_memorypoolused"), 0);
 }
 
 // --- a full request queue -------------------------------------------------------------

@@ -187,8 +187,7 @@ class Handler final : public RequestHandler {
     if (!Throttled(state)) state.started_while_throttled = 0;
     if (head.throttling == kTimed) {
       const auto duration_ns = static_cast<int64_t>(random_.Below(3'000'000));
-      state.throttled_until_ns =
-          std::max(state.throttled_until_ns, clock_.NowNs() + duration_ns);
+      state.throttled_until_ns = std::max(state.throttled_until_ns, clock_.NowNs() + duration_ns);
       return request->Throttle(duration_ns);
     }
     ++state.tokens;

@@ -15,6 +15,7 @@
 #include "engine/network/socket_server.h"
 #include "engine/timer/timer.h"
 #include "engine/uring/file_ring.h"
+#include "engine/uring/ring_metrics.h"
 #include "engine/uring/uring_ring.h"
 #include "glog/logging.h"
 
@@ -38,6 +39,18 @@ class LateHandler final : public RequestHandler {
 
  private:
   RequestHandler* handler_ = nullptr;
+};
+
+// The ring of the log-io thread.
+class LogIoCollector final : public MetricCollector {
+ public:
+  explicit LogIoCollector(const uring::FileRing& ring) : ring_(ring) {}
+  void Collect(MetricSink& sink) override {
+    uring::CollectRingStats(ring_.ring_stats(), "log-io", sink);
+  }
+
+ private:
+  const uring::FileRing& ring_;
 };
 
 // Work that comes back every so often: the timer posts it to the lane, a handler
@@ -66,12 +79,14 @@ void StartPeriodicWork(PeriodicWork* work) {
   work->Schedule();
 }
 
-std::vector<std::string> ApiNames() {
-  std::vector<std::string> names(kApiKeyCount);
-  for (int key = 0; key < kApiKeyCount; ++key) {
-    names[static_cast<size_t>(key)] = std::string(ApiKeyName(static_cast<ApiKey>(key)));
+// What requests are called in metrics and log lines, and their newest versions.
+void NameApis(SocketServerOptions& options) {
+  options.api_names.resize(kApiKeyCount);
+  options.api_max_versions.resize(kApiKeyCount, -1);
+  for (const ServedApi& api : kServedApis) {
+    options.api_names[static_cast<size_t>(api.key)] = std::string(ApiKeyName(api.key));
+    options.api_max_versions[static_cast<size_t>(api.key)] = api.max_version;
   }
-  return names;
 }
 
 }  // namespace
@@ -88,6 +103,7 @@ struct BrokerServer::State {
   // In the order in which they are made; taken down in the reverse.
   std::unique_ptr<Timer> timer;
   std::unique_ptr<uring::FileRing> file_ring;
+  std::unique_ptr<LogIoCollector> log_io_collector;
   std::unique_ptr<SocketServer> server;
   std::unique_ptr<Broker> broker;
   PeriodicWork flush;
@@ -152,6 +168,8 @@ absl::Status BrokerServer::StartThreads() {
   GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring,
                         uring::CreateUringRing(state.features, uring::RingOptions()), "log-io");
   state.file_ring = std::make_unique<uring::FileRing>(std::move(ring), kLogIoMaxInFlight);
+  state.log_io_collector = std::make_unique<LogIoCollector>(*state.file_ring);
+  state.metrics->AddCollector(state.log_io_collector.get());
   state.log_io_thread = std::make_unique<ThreadRunner>(
       "log-io", *state.file_ring, static_cast<ThreadWaiter&>(*state.file_ring), state.clock);
   state.log_io_thread->Start();
@@ -163,7 +181,7 @@ absl::Status BrokerServer::OpenBroker() {
   SocketServerOptions network = state.options.network;
   network.clock = &state.clock;
   network.metrics = state.metrics;
-  network.api_names = ApiNames();
+  NameApis(network);
   if (network.lanes.empty()) network.lanes = DefaultLanes();
   network.require_registered_buffers = state.options.require_registered_buffers;
   network.ring_factory = [&state](absl::string_view) {
@@ -291,6 +309,8 @@ void BrokerServer::Abandon() {
   StopThreads();
   if (state.broker != nullptr) state.broker->DropDelayed();
   if (state.log_io_thread != nullptr) state.log_io_thread->Stop();
+  if (state.log_io_collector != nullptr)
+    state.metrics->RemoveCollector(state.log_io_collector.get());
   state.broker.reset();
   state.server.reset();
 }

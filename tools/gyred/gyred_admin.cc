@@ -17,10 +17,16 @@ constexpr int64_t kListTimeoutMs = 2'000;
 }  // namespace
 
 GyredAdmin::GyredAdmin(FlagRegistry& flags, MetricRegistry& metrics, std::string version)
-    : flags_(flags), metrics_(metrics) {
+    : flags_(flags), metrics_(metrics), process_(Clock::Real().WallTimeMs()) {
+  metrics_.AddCollector(&process_);
   version_.program = "gyred";
   version_.version = std::move(version);
   version_.start_time_unix_ms = Clock::Real().WallTimeMs();
+}
+
+GyredAdmin::~GyredAdmin() {
+  Stop();
+  metrics_.RemoveCollector(&process_);
 }
 
 absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::FeatureSet hidden) {

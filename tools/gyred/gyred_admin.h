@@ -16,6 +16,7 @@
 #include "engine/admin/admin_source.h"
 #include "engine/concurrent/mutex.h"
 #include "engine/metrics/metric_registry.h"
+#include "engine/metrics/process_collector.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_registry.h"
 
@@ -24,6 +25,7 @@ namespace gyre {
 class GyredAdmin final : public AdminSource {
  public:
   GyredAdmin(FlagRegistry& flags, MetricRegistry& metrics, std::string version);
+  ~GyredAdmin() override;
 
   // Opens the listener that `options` ask for. An error is one actionable line.
   absl::Status Start(const AdminListenerOptions& options, uring::FeatureSet hidden);
@@ -50,6 +52,7 @@ class GyredAdmin final : public AdminSource {
   FlagRegistry& flags_;
   MetricRegistry& metrics_;
   AdminVersion version_;
+  ProcessCollector process_;
   std::unique_ptr<AdminServer> server_;
 
   Mutex mutex_;

@@ -43,6 +43,60 @@ TEST(MetricRegistryTest, ExposesHistogramsAsSummaries) {
             "time_ns_count{api=\"Fetch\"} 100\n");
 }
 
+TEST(MetricRegistryTest, OneHistogramIsToldTwiceInDifferentWays) {
+  MetricRegistry registry(1 << 12);
+  const Histogram times = registry.AddHistogram("totaltimems", "Total.", "request=\"Fetch\"",
+                                                HistogramFormat::NanosecondsAsMilliseconds());
+  registry.AddHistogramView("duration_seconds", "Total.", "request=\"Fetch\"", times,
+                            HistogramFormat::NanosecondsAsBuckets());
+  Histogram(times).Record(50'000);          // below every bound
+  Histogram(times).Record(2'000'000);       // 2 ms
+  Histogram(times).Record(60'000'000'000);  // beyond every bound
+  const std::string text = registry.Exposition();
+  EXPECT_NE(text.find("# TYPE duration_seconds histogram\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("duration_seconds_bucket{request=\"Fetch\",le=\"0.0001\"} 1\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("duration_seconds_bucket{request=\"Fetch\",le=\"0.001\"} 1\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("duration_seconds_bucket{request=\"Fetch\",le=\"0.0025\"} 2\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("duration_seconds_bucket{request=\"Fetch\",le=\"30\"} 2\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("duration_seconds_bucket{request=\"Fetch\",le=\"+Inf\"} 3\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("duration_seconds_sum{request=\"Fetch\"} 60.00205\n"), std::string::npos);
+  EXPECT_NE(text.find("totaltimems_sum{request=\"Fetch\"} 60002.05\n"), std::string::npos);
+  EXPECT_NE(text.find("totaltimems_count{request=\"Fetch\"} 3\n"), std::string::npos);
+}
+
+class TestCollector final : public MetricCollector {
+ public:
+  void Collect(MetricSink& sink) override {
+    ++calls;
+    sink.Gauge("share", "A share.", MetricLabel("name", "a\"b\\c\nd"), 0.25);
+    sink.Add(MetricType::kUntyped, "open_count", "Line one\nline two.", "", 1e15);
+  }
+  int calls = 0;
+};
+
+TEST(MetricRegistryTest, CollectorsTellWhatTheyKnowUntilTheyAreRemoved) {
+  MetricRegistry registry(1 << 12);
+  TestCollector collector;
+  registry.AddCollector(&collector);
+  EXPECT_EQ(registry.Exposition(),
+            "# HELP open_count Line one\\nline two.\n"
+            "# TYPE open_count untyped\n"
+            "open_count 1000000000000000\n"
+            "# HELP share A share.\n"
+            "# TYPE share gauge\n"
+            "share{name=\"a\\\"b\\\\c\\nd\"} 0.25\n");
+  EXPECT_EQ(registry.Value("open_count"), 1'000'000'000'000'000);
+  registry.RemoveCollector(&collector);
+  EXPECT_EQ(registry.Exposition(), "");
+  EXPECT_EQ(collector.calls, 2);
+}
+
 TEST(MetricRegistryTest, RegisteringTwiceGivesTheSameMetric) {
   MetricRegistry registry(1 << 12);
   Counter first = registry.AddCounter("frames_total", "Frames.");

@@ -5,6 +5,7 @@
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
+#include "tools/gyred/flags/live_connection.h"
 
 DEFINE_string(admin_listener, "",
               "HOST:PORT for HTTP: /metrics, /health, /ready, /flags, /connections, /version. It "
@@ -12,11 +13,17 @@ DEFINE_string(admin_listener, "",
 DEFINE_string(admin_writes, "loopback",
               "Who may set live flags over HTTP: loopback (this host only), any or none.");
 
+DEFINE_int64(slow_request_log_ms, -1,
+             "A request that takes at least this long gets a line in the log with its seven times "
+             "(a few lines every ten seconds); -1: none does. Fetches that wait for data are slow "
+             "by their clients' wish.");
+
 namespace gyre {
 
 namespace {
 
 absl::Status Apply(BrokerServerOptions& options) {
+  options.network.processor.connection.slow_request_log_ms = FLAGS_slow_request_log_ms;
   CHECK(ParseAdminWrites(FLAGS_admin_writes, &options.admin.writes));  // one of the choices
   if (FLAGS_admin_listener.empty()) return absl::OkStatus();
   GYRE_ASSIGN_OR_RETURN(options.admin.endpoint,
@@ -26,6 +33,13 @@ absl::Status Apply(BrokerServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status SetSlowLog(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.slow_request_log_ms = FLAGS_slow_request_log_ms;
+  });
+}
+
+// glog reads its flags itself.
 absl::Status NothingToCarry(BrokerServer&) { return absl::OkStatus(); }
 
 }  // namespace
@@ -35,6 +49,7 @@ FlagGroup AdminFlags() {
           {
               FlagSpec("admin_listener"),
               FlagSpec("admin_writes").OneOf({"loopback", "any", "none"}),
+              FlagSpec("slow_request_log_ms").Between(-1, 86'400'000).Live(&SetSlowLog),
               FlagSpec("minloglevel")
                   .Help("Log lines below this are left out: 0 info, 1 warning, 2 error.")
                   .Between(0, 2)

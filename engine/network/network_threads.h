@@ -1,0 +1,66 @@
+// What acceptors, intakes and processors tell about themselves while they live: their
+// ring's counts, how long they were idle or blocked, their connections. Each enters itself and
+// leaves with its destruction, so that what is gone is not told of.
+//
+// Threads: the fields of an entry as their types say; NetworkThreads any.
+#ifndef GYRE_ENGINE_NETWORK_NETWORK_THREADS_H_
+#define GYRE_ENGINE_NETWORK_NETWORK_THREADS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "engine/base/owner_counter.h"
+#include "engine/concurrent/mutex.h"
+#include "engine/concurrent/wait_meter.h"
+#include "engine/uring/ring.h"
+
+namespace gyre {
+
+struct NetworkThread {
+  enum class Kind : uint8_t { kAcceptor, kIntake, kProcessor };
+
+  Kind kind = Kind::kProcessor;
+  int index = 0;  // of a processor
+  int64_t started_ns = 0;
+  std::string listener;
+  const uring::Ring* ring = nullptr;
+  WaitMeter waits;
+  // Of an intake: for how long a maximum, a rate or missing descriptors kept it from
+  // accepting.
+  int64_t (*blocked_ns)(const void* context, int64_t now_ns) = nullptr;
+  const void* blocked_context = nullptr;
+  // Of a processor.
+  const std::atomic<int64_t>* open_connections = nullptr;
+  OwnerCounter connections_opened;
+  OwnerCounter connections_closed;
+  OwnerCounter requests;
+};
+
+class NetworkThreads {
+ public:
+  void Add(const NetworkThread* thread) {
+    MutexLock lock(mutex_);
+    threads_.push_back(thread);
+  }
+  // `thread` is not looked at any more once this returned.
+  void Remove(const NetworkThread* thread) {
+    MutexLock lock(mutex_);
+    threads_.erase(std::remove(threads_.begin(), threads_.end(), thread), threads_.end());
+  }
+  void ForEach(absl::FunctionRef<void(const NetworkThread&)> visit) const {
+    MutexLock lock(mutex_);
+    for (const NetworkThread* thread : threads_) visit(*thread);
+  }
+
+ private:
+  mutable Mutex mutex_;  // innermost
+  std::vector<const NetworkThread*> threads_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_NETWORK_THREADS_H_
