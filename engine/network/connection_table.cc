@@ -44,6 +44,7 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->sending = ConnectionSlot::SendOperation::kNone;
   slot->turn_bytes = 0;
   slot->throttle_end_ns = 0;
+  slot->answer_bytes = 0;
   DCHECK(!slot->counted_as_throttled);
   slot->frame_late = false;
   slot->close_reason = nullptr;

@@ -86,6 +86,7 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t turn_bytes = 0;             // of a file, sent in this turn
   int64_t dispatch_bytes = 0;         // of requests, taken in turn `dispatch_turn`
   uint32_t dispatch_turn = 0;
+  int64_t answer_bytes = 0;  // of the last answer: what the next one may take
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight

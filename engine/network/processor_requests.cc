@@ -67,7 +67,10 @@ ConnectionRequest* Processor::MakeRequest(Slot& slot, Buffer frame, int64_t char
     const int lane = handler_.LaneOf(*request);
     if (lane > 0 && lane < channel_.lane_count()) request->lane = static_cast<uint8_t>(lane);
   }
-  if (limits_.max_in_flight > 1) request->alone = handler_.RunsAlone(*request);
+  if (limits_.max_in_flight > 1) {
+    request->alone = handler_.RunsAlone(*request);
+    request->in_flight_bytes = std::max(request->in_flight_bytes, slot.answer_bytes);
+  }
   return request;
 }
 
@@ -198,6 +201,7 @@ void Processor::OnResponse(ConnectionRequest* request) {
     const int64_t bytes = request->response().memory_bytes();
     slot.connection.OnInFlightBytes(bytes - request->in_flight_bytes);
     request->in_flight_bytes = bytes;
+    slot.answer_bytes = bytes;
     if (request->tells_run_started) OnRunStarted(request->first_in_run);
   }
   const int32_t ready = slot.output.MarkReady(request);

@@ -88,8 +88,8 @@ struct ConnectionOptions {
   // limit. What happens then is the frame decoder's choice.
   int64_t frame_timeout_ms = -1;
   // Of one connection: how many requests are in flight, and the bytes they take (the
-  // request's until it is answered, the answer's until it is sent; files count
-  // nothing). A single request may be larger.
+  // request's, or the last answer's if that was larger, until it is answered; the
+  // answer's until it is sent; files count nothing). A single one may be larger.
   int32_t max_in_flight_requests_per_connection = 1;
   int64_t max_in_flight_bytes_per_connection = 8 * 1024 * 1024;
   int64_t receive_ahead_bytes = 64 * 1024;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
+#include "engine/concurrent/mutex.h"
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
@@ -53,7 +54,9 @@ INSTANTIATE_TEST_SUITE_P(Modes, NetworkChurnTest,
 constexpr int64_t kFileBytes = 1 << 20;
 
 // What a connection asks for, and gets: 'e' echo, 'f' a file range of the size
-// that follows, 'n' nothing, 'c' the end, 'l' an echo from another thread.
+// that follows, 'n' nothing, 'c' the end, 'l' an echo from another thread, 't' an
+// echo that throttles for a moment, 'k' one that throttles until another thread ends
+// it, 'a' an echo that runs alone.
 class Handler {
  public:
   explicit Handler(const TempFile& file) : file_(file), late_([this] { AnswerLate(); }) {}
@@ -80,6 +83,16 @@ class Handler {
         return request->CloseConnection("asked for");
       case 'l':
         return held_.Add(request);
+      case 't':
+        request->Throttle(200'000);
+        return Echo(request);
+      case 'k': {
+        {
+          MutexLock lock(tokens_mutex_);
+          tokens_.push_back(request->StartThrottling(1));
+        }
+        return frame.size() % 2 == 0 ? Echo(request) : held_.Add(request);
+      }
       default:
         return Echo(request);
     }
@@ -89,12 +102,18 @@ class Handler {
   void AnswerLate() {
     while (!stop_) {
       for (Request* request : held_.TakeAll()) Echo(request);
+      {
+        MutexLock lock(tokens_mutex_);
+        tokens_.clear();
+      }
       std::this_thread::sleep_for(std::chrono::microseconds(300));
     }
   }
 
   const TempFile& file_;
   Held held_;
+  Mutex tokens_mutex_;
+  std::vector<ThrottleToken> tokens_ ABSL_GUARDED_BY(tokens_mutex_);
   std::atomic<bool> stop_{false};
   std::thread late_;
 };
@@ -106,7 +125,7 @@ int LiveAndLeave(uint16_t port, std::mt19937& random, const std::string& content
   std::vector<std::string> expected;
   const int count = static_cast<int>(random() % 12);
   for (int i = 0; i < count; ++i) {
-    switch (random() % 8) {
+    switch (random() % 11) {
       case 0: {
         const auto size =
             static_cast<int32_t>(1 + random() % (random() % 4 == 0 ? kFileBytes : 20'000));
@@ -127,6 +146,15 @@ int LiveAndLeave(uint16_t port, std::mt19937& random, const std::string& content
       }
       case 3: {
         const std::string payload = "e" + Pattern(random() % 400'000, random());
+        stream += Framed(payload);
+        expected.push_back(payload);
+        break;
+      }
+      case 4:
+      case 5:
+      case 6: {
+        const std::string payload =
+            std::string(1, "tka"[random() % 3]) + Pattern(random() % 300, random());
         stream += Framed(payload);
         expected.push_back(payload);
         break;
@@ -171,6 +199,7 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
           options.queued_max_requests = 4;
           options.queued_max_request_bytes = 3 << 20;
           options.max_connections = 12;
+          options.lanes = {{"first", 1}, {"second", 3}};
           options.sockets.send_buffer_bytes = 16'384;
           ProcessorOptions& processor = options.processor;
           processor.receive_buffer_bytes = 4096;
@@ -179,9 +208,17 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
           processor.connection.socket_request_max_bytes = 1 << 20;
           processor.connection.receive_ahead_bytes = 8192;
           processor.connection.send_quantum_bytes = 32'768;
+          processor.connection.dispatch_quantum_bytes = 2048;
+          processor.connection.max_in_flight_bytes_per_connection = 50'000;
           processor.connection.dispatch = GetParam().dispatch;
           processor.connection.max_in_flight_requests_per_connection = GetParam().in_flight;
         });
+    server.handler().lane_of = [](const Request& request) {
+      return static_cast<int>(request.frame().size() % 3);
+    };
+    server.handler().runs_alone = [](const Request& request) {
+      return !request.frame().empty() && request.frame()[0] == 'a';
+    };
     std::vector<std::thread> threads;
     const uint32_t seed = std::random_device()();
     RecordProperty("seed", static_cast<int>(seed));
@@ -208,6 +245,8 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
     EXPECT_TRUE(
         AwaitTrue([&] { return server.Metric("kafka_network_socketserver_memorypoolused") == 0; }));
     EXPECT_EQ(server.Metric("network_connections"), 0);
+    EXPECT_EQ(server.Metric("network_throttled_connections"), 0);
+    EXPECT_GT(server.Metric("network_throttles_total"), 0);
     EXPECT_EQ(server.Metric("network_connections_accepted_total"),
               server.Metric("network_connections_closed_total"));
     EXPECT_TRUE(server.server().Drain(1'000));

@@ -1,0 +1,216 @@
+// Several requests of one connection in flight: order, limits, and those that run
+// alone. Over real rings, on handlers and on the processor. Random completion orders
+// are the simulation's subject.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/network/socket_server.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+#include "tests/integration/network_modes.h"
+
+namespace gyre::testing {
+namespace {
+
+class PipeliningTest : public NetworkModeTest {
+ protected:
+  // Holds every request for the test to answer; "now" is answered at once.
+  std::unique_ptr<TestServer> ServeHeld(
+      int32_t in_flight, const std::function<void(SocketServerOptions&)>& change = {}) {
+    return Serve(
+        [this](Request* request) {
+          started_.fetch_add(1);
+          if (request->frame() == "now") return Echo(request);
+          held_.Add(request);
+        },
+        [&](SocketServerOptions& options) {
+          options.processor.connection.max_in_flight_requests_per_connection = in_flight;
+          if (change) change(options);
+        });
+  }
+  static std::string Numbers(int count, int from = 0) {
+    std::string stream;
+    for (int i = from; i < from + count; ++i) stream += Framed(absl::StrCat("hold ", i));
+    return stream;
+  }
+
+  Held held_;
+  std::atomic<int> started_{0};
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, PipeliningTest, AllNetworkModes(), NameOfMode);
+
+TEST_P(PipeliningTest, AsManyStartAsMayBeInFlightAndEachAnswerLetsOneMore) {
+  auto server = ServeHeld(4);
+  Client client(server->port());
+  const std::string stream = Numbers(10);
+  client.Send(stream);
+  ASSERT_TRUE(held_.Await(4));
+  ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total",
+                                  static_cast<int64_t>(stream.size())));
+  EXPECT_FALSE(client.Readable(30));
+  EXPECT_EQ(started_, 4);
+  std::vector<Request*> requests = held_.TakeAll();
+  // Finished last to first; nothing may leave before the first.
+  for (size_t i = requests.size(); i-- > 1;) Echo(requests[i]);
+  EXPECT_FALSE(client.Readable(30));
+  EXPECT_EQ(started_, 4);
+  Echo(requests[0]);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+  ASSERT_TRUE(held_.Await(4));
+  EXPECT_EQ(started_, 8);
+  for (Request* request : held_.TakeAll()) Echo(request);
+  ASSERT_TRUE(held_.Await(2));
+  for (Request* request : held_.TakeAll()) Echo(request);
+  for (int i = 4; i < 10; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+}
+
+TEST_P(PipeliningTest, TheNextMayStartBeforeTheFirstIsAnswered) {
+  auto server = ServeHeld(4);
+  Client client(server->port());
+  for (int i = 0; i < 4; ++i) {
+    client.SendFrame(absl::StrCat("hold ", i));
+    ASSERT_TRUE(held_.Await(static_cast<size_t>(i) + 1));
+  }
+  for (Request* request : held_.TakeAll()) Echo(request);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+}
+
+TEST_P(PipeliningTest, ACloseInTheMiddleComesAfterTheAnswersBeforeIt) {
+  auto server = ServeHeld(4);
+  Client client(server->port());
+  client.Send(Numbers(4));
+  ASSERT_TRUE(held_.Await(4));
+  std::vector<Request*> requests = held_.TakeAll();
+  Echo(requests[3]);
+  requests[2]->CloseConnection("asked for it");
+  requests[1]->ReplyNothing();
+  EXPECT_FALSE(client.Readable(30));
+  Echo(requests[0]);
+  EXPECT_EQ(client.ReadFrame(), "hold 0");
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server->AwaitConnections(0));
+}
+
+TEST_P(PipeliningTest, AResetWithSeveralInFlightLeavesNothing) {
+  auto server = ServeHeld(5, [](SocketServerOptions& options) {
+    options.processor.connection.socket_request_max_bytes = 1 << 20;
+    options.queued_max_request_bytes = 2 << 20;
+  });
+  {
+    Client client(server->port());
+    client.Send(Numbers(9));
+    ASSERT_TRUE(held_.Await(5));
+    client.Reset();
+  }
+  // What had come whole is started, as acks=0 needs it; nobody is answered.
+  EXPECT_TRUE(AwaitTrue([&] {
+    for (Request* request : held_.TakeAll()) Echo(request);
+    return server->server().connection_count() == 0 &&
+           server->Metric("request_memory_used_bytes") == 0;
+  }));
+}
+
+TEST_P(PipeliningTest, OneThatRunsAloneWaitsForThoseBeforeAndHoldsBackThoseAfter) {
+  auto server = ServeHeld(8);
+  server->handler().runs_alone = [](const Request& request) { return request.frame() == "now"; };
+  Client client(server->port());
+  client.Send(Numbers(3) + Framed("now") + Numbers(3, 3));
+  ASSERT_TRUE(held_.Await(3));
+  EXPECT_FALSE(client.Readable(30));
+  EXPECT_EQ(started_, 3);
+  std::vector<Request*> requests = held_.TakeAll();
+  Echo(requests[2]);
+  Echo(requests[1]);
+  EXPECT_FALSE(client.Readable(30));
+  EXPECT_EQ(started_, 3);
+  Echo(requests[0]);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+  EXPECT_EQ(client.ReadFrame(), "now");
+  ASSERT_TRUE(held_.Await(3));
+  for (Request* request : held_.TakeAll()) Echo(request);
+  for (int i = 3; i < 6; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+}
+
+TEST_P(PipeliningTest, AnswersThatAreNotReadTakeNoMoreThanTheByteBudget) {
+  const std::string large = Pattern(64 << 10, 4);
+  std::atomic<int> started{0};
+  auto server = Serve(
+      [&](Request* request) {
+        ++started;
+        ReplyFramed(request, large);
+      },
+      [](SocketServerOptions& options) {
+        options.sockets.send_buffer_bytes = 16 * 1024;
+        ConnectionOptions& connection = options.processor.connection;
+        connection.max_in_flight_requests_per_connection = 64;
+        connection.max_in_flight_bytes_per_connection = 256 << 10;
+      });
+  Client client(server->port(), 4096);
+  // What an answer takes is known from the one before.
+  client.SendFrame("x");
+  ASSERT_TRUE(client.ReadFrame() == large);
+  std::string stream;
+  for (int i = 0; i < 16; ++i) stream += Framed("x");
+  client.Send(stream);
+  ASSERT_TRUE(AwaitTrue([&] { return started == 5; }));
+  EXPECT_TRUE(client.Readable(20'000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(started, 5);
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(client.ReadFrame() == large) << i;
+}
+
+TEST_P(PipeliningTest, LargeRequestsTakeNoMoreThanTheByteBudget) {
+  auto server = ServeHeld(64, [](SocketServerOptions& options) {
+    ConnectionOptions& connection = options.processor.connection;
+    connection.max_in_flight_bytes_per_connection = 100'000;
+    connection.receive_ahead_bytes = 1 << 20;
+  });
+  Client client(server->port());
+  const std::string payload = Pattern(30'000, 1);
+  std::string stream;
+  for (int i = 0; i < 9; ++i) stream += Framed(payload);
+  // One by itself may be larger than all of the budget.
+  const std::string huge = Pattern(300'000, 2);
+  client.SendInBackground(stream + Framed(huge) + Framed("now"));
+  ASSERT_TRUE(held_.Await(4));
+  EXPECT_FALSE(client.Readable(30));
+  EXPECT_EQ(started_, 4);
+  EXPECT_TRUE(AwaitTrue([&] {
+    for (Request* request : held_.TakeAll()) ReplyFramed(request, "ok");
+    return started_ == 11;
+  }));
+  for (Request* request : held_.TakeAll()) ReplyFramed(request, "ok");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(client.ReadFrame(), "ok");
+  EXPECT_EQ(client.ReadFrame(), "now");
+}
+
+TEST_P(PipeliningTest, TenOfTenRequestsWithoutAnswerAreProcessedAfterAClose) {
+  std::atomic<int> count{0};
+  auto server = Serve(
+      [&](Request* request) {
+        ++count;
+        request->ReplyNothing();
+      },
+      [](SocketServerOptions& options) {
+        options.processor.connection.max_in_flight_requests_per_connection = 3;
+      });
+  Client client(server->port());
+  client.Send(Numbers(10) + Framed("cut short").substr(0, 7));
+  client.Close();
+  EXPECT_TRUE(AwaitTrue([&] { return count == 10; }));
+  EXPECT_TRUE(server->AwaitConnections(0));
+  EXPECT_EQ(count, 10);
+}
+
+}  // namespace
+}  // namespace gyre::testing
