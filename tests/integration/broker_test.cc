@@ -5,9 +5,14 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/broker/broker.h"
+#include "engine/record/record.h"
 #include "engine/record/record_batch.h"
 #include "gtest/gtest.h"
 #include "proto/api_versions.h"
@@ -70,6 +75,97 @@ TEST_P(BrokerServerTest, PipelinedRequestsAreAnsweredInOrder) {
     ASSERT_TRUE(client.Receive());
     const auto response = client.As<proto::ProduceResponse>(9, i);
     EXPECT_EQ(response.responses.at(0).partition_responses.at(0).base_offset, i);
+  }
+}
+
+// As gyred runs by default: several produces of one connection in flight.
+class BrokerPipeliningTest : public BrokerServerTest {
+ protected:
+  void SetUp() override {
+    options.network.num_io_threads = 4;
+    options.network.processor.connection.max_in_flight_requests_per_connection = 5;
+    BrokerServerTest::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Features, BrokerPipeliningTest, ::testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Hidden" : "All"; });
+
+TEST_P(BrokerPipeliningTest, ProducesSentAheadArriveInOrderWhateverAcksTheyAskFor) {
+  constexpr int kProducers = 3, kBatches = 120;
+  ASSERT_EQ(Connect().CreateTopic("t"), ErrorCode::kNone);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> producers;
+  for (int p = 0; p < kProducers; ++p) {
+    producers.emplace_back([&, p] {
+      Client client = Connect();
+      for (int32_t i = 0; i < kBatches; ++i) {
+        const auto acks = static_cast<int16_t>(i == kBatches - 1 ? -1 : (i + p) % 3 - 1);
+        const std::string batch = Client::Batch(absl::StrCat(p, ":", i));
+        if (!client.Send(Client::MakeProduce("t", batch, acks), 9, i)) wrong.fetch_add(1);
+      }
+      int64_t last_offset = -1;
+      for (int32_t i = 0; i < kBatches; ++i) {
+        if (i != kBatches - 1 && (i + p) % 3 - 1 == 0) continue;
+        if (!client.Receive()) return void(wrong.fetch_add(1));
+        const int64_t offset = client.As<proto::ProduceResponse>(9, i)
+                                   .responses.at(0)
+                                   .partition_responses.at(0)
+                                   .base_offset;
+        if (offset <= last_offset) wrong.fetch_add(1);
+        last_offset = offset;
+      }
+    });
+  }
+  for (std::thread& producer : producers) producer.join();
+  EXPECT_EQ(wrong, 0);
+  // What each of them sent, in the order of the log.
+  std::vector<int> next(kProducers, 0);
+  const std::string log = Connect().Fetch("t", 0);
+  for (absl::string_view bytes = log; !bytes.empty();) {
+    const RecordBatchView batch(bytes);
+    RecordReader reader(batch, batch.payload());
+    Record record;
+    ASSERT_TRUE(reader.Next(&record));
+    const std::pair<std::string, std::string> value = absl::StrSplit(*record.value, ':');
+    int producer = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(value.first, &producer));
+    EXPECT_EQ(value.second, absl::StrCat(next[static_cast<size_t>(producer)]++));
+    bytes.remove_prefix(static_cast<size_t>(batch.size_bytes()));
+  }
+  EXPECT_EQ(next, std::vector<int>(kProducers, kBatches));
+}
+
+TEST_P(BrokerPipeliningTest, ARequestSeesWhatThoseSentBeforeItDid) {
+  options.broker.auto_create_topics_enable = false;
+  ASSERT_TRUE(Stop().ok());
+  ASSERT_TRUE(Start().ok());
+  Client client = Connect();
+  const std::string batch = Client::Batch("x");
+  for (int32_t round = 0; round < 20; ++round) {
+    const std::string topic = absl::StrCat("topic-", round);
+    proto::CreateTopicsRequest create;
+    auto& wanted = create.topics.emplace_back();
+    wanted.name = topic;
+    wanted.num_partitions = 1;
+    wanted.replication_factor = 1;
+    ASSERT_TRUE(client.Send(create, 5, 1));
+    ASSERT_TRUE(client.Send(Client::MakeProduce(topic, batch), 9, 2));
+    ASSERT_TRUE(client.Send(Client::MakeProduce(topic, batch), 9, 3));
+    ASSERT_TRUE(client.Send(Client::MakeFetch(topic, 0), 12, 4));
+    ASSERT_TRUE(client.Receive());
+    EXPECT_EQ(client.As<proto::CreateTopicsResponse>(5, 1).topics.at(0).error_code,
+              ErrorCode::kNone);
+    for (int32_t i = 0; i < 2; ++i) {
+      ASSERT_TRUE(client.Receive());
+      EXPECT_EQ(client.As<proto::ProduceResponse>(9, 2 + i)
+                    .responses.at(0)
+                    .partition_responses.at(0)
+                    .base_offset,
+                i);
+    }
+    ASSERT_TRUE(client.Receive());
+    const auto fetched = client.As<proto::FetchResponse>(12, 4);
+    EXPECT_EQ(LastOffset(fetched.responses.at(0).partitions.at(0).records.bytes()), 1);
   }
 }
 

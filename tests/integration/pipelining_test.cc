@@ -55,8 +55,8 @@ TEST_P(PipeliningTest, AsManyStartAsMayBeInFlightAndEachAnswerLetsOneMore) {
   const std::string stream = Numbers(10);
   client.Send(stream);
   ASSERT_TRUE(held_.Await(4));
-  ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total",
-                                  static_cast<int64_t>(stream.size())));
+  ASSERT_TRUE(
+      server->AwaitMetric("network_received_bytes_total", static_cast<int64_t>(stream.size())));
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 4);
   std::vector<Request*> requests = held_.TakeAll();

@@ -49,6 +49,9 @@ absl::Status SimBroker::Start() {
   incarnation->file_io = std::make_unique<BlockingFileIo>(*incarnation->file_ring);
   SimServerOptions server = SimServerOptions::Tight(random_.Next());
   server.port = port_;
+  if (max_in_flight_ > 0) {
+    server.processor.connection.max_in_flight_requests_per_connection = max_in_flight_;
+  }
   incarnation->server = std::make_unique<SimServer>(random_.Next(), server, clock_, network_);
 
   BrokerOptions broker;

@@ -36,6 +36,8 @@ class SimBroker {
             SimScheduler& scheduler);
   ~SimBroker();
 
+  // Of the incarnations to come; without it each draws its own.
+  void set_max_in_flight(int32_t count) { max_in_flight_ = count; }
   // Opens the log directory and adds its bodies to the scheduler, which holds
   // none of a former incarnation. The log-io thread is needed and stands aside
   // while this blocks.
@@ -76,6 +78,7 @@ class SimBroker {
   const uint16_t port_;
   const int64_t segment_bytes_;
   const FlushMode flush_mode_;
+  int32_t max_in_flight_ = 0;  // 0: drawn
   ManualClock& clock_;
   SimNetwork& network_;
   FaultInjectingFileSystem& disk_;

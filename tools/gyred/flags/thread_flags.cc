@@ -24,7 +24,7 @@ DEFINE_string(request_lane_weights, "",
               "LANE:WEIGHT,… for control, produce, fetch and other: each lane's share of the "
               "handlers' turns, in requests. Those not named keep control:8, produce:4, "
               "fetch:4, other:2.");
-DEFINE_int32(max_in_flight_requests_per_connection, 1,
+DEFINE_int32(max_in_flight_requests_per_connection, 5,
              "Produce requests of one connection in flight at once: they start in order, and "
              "answers keep it. Other requests are alone. Kafka's is 1.");
 DEFINE_int64(max_in_flight_bytes_per_connection, 8 << 20,
