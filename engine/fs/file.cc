@@ -1,9 +1,16 @@
 #include "engine/fs/file.h"
 
+#include <cerrno>
+
 #include "absl/strings/str_cat.h"
 #include "engine/fs/file_error.h"
 
 namespace gyre {
+
+IoResult File::ReadResident(int64_t position, void* to, size_t size_bytes) const {
+  if (!IsResident(position, size_bytes)) return IoResult::Error(EAGAIN);
+  return ReadAt(position, to, size_bytes);
+}
 
 absl::Status File::ReadExactly(int64_t position, void* to, size_t size_bytes) const {
   char* out = static_cast<char*>(to);

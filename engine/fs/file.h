@@ -32,6 +32,9 @@ class File {
   // Up to `size_bytes` at `position`; fewer only at the end of the file or on
   // a short read of the device. 0 at the end.
   virtual IoResult ReadAt(int64_t position, void* to, size_t size_bytes) const = 0;
+  // The same without waiting for the disk: EAGAIN where the first page is not in
+  // the page cache, short where a later one is not. It may start reading them.
+  virtual IoResult ReadResident(int64_t position, void* to, size_t size_bytes) const;
   // One pwritev; may be short.
   virtual IoResult WriteVAt(int64_t position, const iovec* parts, int part_count) = 0;
   virtual absl::Status Truncate(int64_t size_bytes) = 0;

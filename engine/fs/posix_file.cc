@@ -82,6 +82,20 @@ IoResult PosixFile::ReadAt(int64_t position, void* to, size_t size_bytes) const 
   return IoResult::FromSyscall(ret, errno);
 }
 
+IoResult PosixFile::ReadResident(int64_t position, void* to, size_t size_bytes) const {
+  if (!probe_->nowait_works()) return File::ReadResident(position, to, size_bytes);
+  const iovec part = {to, std::min(size_bytes, kMaxTransferBytes)};
+  ssize_t ret;
+  do {
+    ret = preadv2(fd_, &part, 1, position, RWF_NOWAIT);
+  } while (ret < 0 && errno == EINTR);
+  if (ret < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)) {
+    probe_->OnNowaitRefused();
+    return File::ReadResident(position, to, size_bytes);
+  }
+  return IoResult::FromSyscall(ret, errno);
+}
+
 IoResult PosixFile::WriteVAt(int64_t position, const iovec* parts, int part_count) {
   ssize_t ret;
   do {

@@ -21,9 +21,14 @@ class ResidencyProbe {
 
   bool IsResident(int fd, int64_t position, size_t size_bytes);
 
+  // preadv2(2) with RWF_NOWAIT, which some file systems do not have.
+  bool nowait_works() const { return nowait_works_.load(std::memory_order_relaxed); }
+  void OnNowaitRefused() { nowait_works_.store(false, std::memory_order_relaxed); }
+
  private:
-  // Relaxed: a hint on which call to try; no data hangs on it.
+  // Relaxed: hints on which call to try; no data hangs on them.
   std::atomic<bool> cachestat_works_;
+  std::atomic<bool> nowait_works_{true};
 };
 
 class PosixFile final : public File {
@@ -36,6 +41,7 @@ class PosixFile final : public File {
   int fd() const override { return fd_; }
   const std::string& path() const override { return path_; }
   IoResult ReadAt(int64_t position, void* to, size_t size_bytes) const override;
+  IoResult ReadResident(int64_t position, void* to, size_t size_bytes) const override;
   IoResult WriteVAt(int64_t position, const iovec* parts, int part_count) override;
   absl::Status Truncate(int64_t size_bytes) override;
   absl::Status Sync() override;

@@ -50,9 +50,15 @@ class OutputQueue {
   // left of it. The next part is a slice.
   void InsertBeforeSlice(Buffer bytes);
   // The parts of the front response and the index of the next one, for replacing
-  // small slices behind it by buffers of the same size.
+  // small slices behind it by buffers, or by more of the buffer before them.
   absl::InlinedVector<NetworkSend::Part, 2>& front_parts() { return first_->response().parts(); }
   uint32_t part_index() const { return part_; }
+  // The buffer right before part `index` of the front response, if nothing of it
+  // has left; null otherwise.
+  const Buffer* UnsentBufferBefore(uint32_t index) const {
+    if (index == 0 || index - 1 < part_ || (index - 1 == part_ && part_offset_ > 0)) return nullptr;
+    return std::get_if<Buffer>(&first_->response().parts()[index - 1]);
+  }
 
   // `bytes` left, of the front responses in order. Buffers are released as they go.
   // Those beyond the front response count for the next one at Pop().

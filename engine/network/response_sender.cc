@@ -18,6 +18,8 @@ using SendOperation = ConnectionSlot::SendOperation;
 constexpr int64_t kSendMaxBytes = 1 << 20;
 // One read through the ring, where a file is copied.
 constexpr int64_t kReadMaxBytes = 64 * 1024;
+// A small slice and the header before it are one buffer up to this size.
+constexpr uint32_t kJoinMaxBytes = 16 * 1024;
 
 constexpr char kFileEnded[] = "a file that was to be sent ended early";
 constexpr char kFileFailed[] = "a file that was to be sent could not be read";
@@ -96,18 +98,30 @@ bool ResponseSender::CopySmallSlices(ConnectionSlot& slot, uint32_t index) {
     if (slice == nullptr) continue;
     if (slice->size_bytes > options_.connection.file_copy_max_bytes) return true;
     const auto size_bytes = static_cast<uint32_t>(slice->size_bytes);
-    if (!slice->file->IsResident(slice->position, size_bytes)) return true;
-    Buffer bytes = Allocate(size_bytes);
+    // Behind the buffer before it, if none of that has left: one piece is cheaper
+    // to send than two.
+    const Buffer* head = slot.output.UnsentBufferBefore(index);
+    if (head != nullptr && head->size_bytes() + size_bytes > kJoinMaxBytes) head = nullptr;
+    const uint32_t head_bytes = head == nullptr ? 0 : head->size_bytes();
+    Buffer bytes = Allocate(head_bytes + size_bytes);
+    if (head != nullptr) std::copy_n(head->data(), head_bytes, bytes.data());
     uint32_t done = 0;
     while (done < size_bytes) {
-      const IoResult read =
-          slice->file->ReadAt(slice->position + done, bytes.data() + done, size_bytes - done);
+      const IoResult read = slice->file->ReadResident(
+          slice->position + done, bytes.data() + head_bytes + done, size_bytes - done);
+      if (read.would_block()) return true;
       if (read.error() == EINTR) continue;
       if (read.bytes() == 0) return false;
       done += static_cast<uint32_t>(read.bytes());
     }
     metrics_.file_bytes_copied.Add(size_bytes);
-    parts[index] = std::move(bytes);
+    if (head == nullptr) {
+      parts[index] = std::move(bytes);
+      continue;
+    }
+    parts[index - 1] = std::move(bytes);
+    parts.erase(parts.begin() + index);
+    --index;
   }
   return true;
 }
@@ -124,14 +138,14 @@ bool ResponseSender::ContinueSlice(ConnectionSlot& slot) {
     return false;
   }
   const int64_t chunk_bytes = std::min(left_bytes, quantum_left);
-  switch (Choose(slot, slice, position, left_bytes, chunk_bytes)) {
+  switch (Choose(slot, slice, position, chunk_bytes)) {
     case Method::kCopySmall:
       if (!CopySmallSlices(slot, slot.output.part_index())) {
         Fail(slot, kFileEnded);
         return false;
       }
       if (std::holds_alternative<Buffer>(slot.output.front_part())) return true;
-      // Its pages went between the two looks.
+      // Not all of it is in the page cache.
       StartRead(slot, std::get<FileSlice>(slot.output.front_part()), position, chunk_bytes);
       return false;
     case Method::kSendfile:
@@ -146,14 +160,10 @@ bool ResponseSender::ContinueSlice(ConnectionSlot& slot) {
 }
 
 ResponseSender::Method ResponseSender::Choose(const ConnectionSlot& slot, const FileSlice& slice,
-                                              int64_t position, int64_t left_bytes,
-                                              int64_t chunk_bytes) const {
+                                              int64_t position, int64_t chunk_bytes) const {
   const bool small =
       slice.size_bytes <= options_.connection.file_copy_max_bytes && slot.output.part_offset() == 0;
-  if (small && CopyParts(slot)) {
-    return slice.file->IsResident(position, static_cast<size_t>(left_bytes)) ? Method::kCopySmall
-                                                                             : Method::kRead;
-  }
+  if (small && CopyParts(slot)) return Method::kCopySmall;
   if (!slot.transport->passes_through()) return Method::kRead;
   switch (options_.connection.file_transfer) {
     case FileTransfer::kCopy:

@@ -3,7 +3,7 @@
 // per connection at a time; short sends and short splices go on where they ended.
 //
 //   buffers       one sendmsg of up to kGatherParts pieces, over several responses
-//   small slices  copied beside the header (pages that are resident; else read
+//   small slices  copied behind the header (pages that are resident; else read
 //                 through the ring)
 //   hot slices    inline sendfile, a quantum per turn, then the others' turn
 //   cold slices   spliced into a pooled pipe by the ring's workers, from there to
@@ -83,7 +83,7 @@ class ResponseSender {
   // True: go on at once.
   bool ContinueSlice(ConnectionSlot& slot);
   Method Choose(const ConnectionSlot& slot, const FileSlice& slice, int64_t position,
-                int64_t left_bytes, int64_t chunk_bytes) const;
+                int64_t chunk_bytes) const;
   bool Sendfile(ConnectionSlot& slot, const FileSlice& slice, int64_t position,
                 int64_t chunk_bytes);
   bool StartSplice(ConnectionSlot& slot, const FileSlice& slice, int64_t position,

@@ -100,6 +100,23 @@ TEST_F(OutputQueueTest, MoreFollowsOnlyWhenSomethingReadyDoes) {
   EXPECT_EQ(queue_.front(), nullptr);
 }
 
+TEST_F(OutputQueueTest, OnlyABufferOfWhichNothingLeftMayGrow) {
+  ConnectionRequest* a = Push();
+  NetworkSend send(Buffer::CopyOf("head"));
+  send.Append(FileSlice{FileRef(), 1000, 6});
+  send.Append(FileSlice{FileRef(), 2000, 6});
+  a->Reply(std::move(send));
+  queue_.MarkReady(a);
+  EXPECT_EQ(queue_.UnsentBufferBefore(0), nullptr) << "nothing is before the first part";
+  ASSERT_NE(queue_.UnsentBufferBefore(1), nullptr);
+  EXPECT_EQ(queue_.UnsentBufferBefore(1)->view(), "head");
+  EXPECT_EQ(queue_.UnsentBufferBefore(2), nullptr) << "a slice is no buffer";
+  EXPECT_EQ(SendSome(1), "h");
+  EXPECT_EQ(queue_.UnsentBufferBefore(1), nullptr) << "some of it left";
+  EXPECT_EQ(SendSome(3), "ead");
+  EXPECT_EQ(queue_.UnsentBufferBefore(1), nullptr) << "all of it left";
+}
+
 TEST_F(OutputQueueTest, ASliceIsReplacedPieceByPiece) {
   ConnectionRequest* a = Push();
   NetworkSend send(Buffer::CopyOf("head"));
