@@ -134,13 +134,10 @@ def memory(suite):
 
 def accept(suite):
     """How many connections are accepted and closed for a second of CPU?"""
-    modes = {"acceptor": dict(dispatch="inline")}
-    if "accept_mode" in subprocess.run([suite.binary("macro/engine_server"), "--help"], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL).stdout.decode():
-        modes = {mode: dict(dispatch="inline", accept_mode=mode) for mode in ("acceptor", "reuseport")}
+    modes = ("acceptor", "reuseport")
     servers = [suite.peer("epoll_echo")]
-    for mode, flags in modes.items():
-        servers.append(suite.engine(**flags))
+    for mode in modes:
+        servers.append(suite.engine(dispatch="inline", accept_mode=mode))
         servers[-1].name = mode
     got = with_servers(servers, lambda named: suite.rounds({
         name: lambda server=server: suite.client("connect_client", server, seconds=suite.seconds())
@@ -150,7 +147,7 @@ def accept(suite):
     for mode in modes:
         suite.add("connections accepted and closed, %s mode" % mode, "thousand a CPU second", rate[mode],
                   rate["epoll_echo"], 1.0 if mode == best else None, False, "peers/epoll_echo",
-                  "the better mode" if mode == best and len(modes) > 1 else "")
+                  "the better mode" if mode == best else "")
 
 
 BENCHMARKS = {"echo": echo, "dispatch": dispatch, "latency": latency, "connections": connections, "memory": memory,

@@ -17,6 +17,8 @@ DEFINE_int32(port, 0, "TCP port on 127.0.0.1; 0 = the kernel chooses");
 DEFINE_int32(num_network_threads, 1, "processors, each with its own ring");
 DEFINE_int32(num_io_threads, 1, "handler threads (--dispatch=pool)");
 DEFINE_string(dispatch, "inline", "where the handler runs: inline (on the processor) or pool");
+DEFINE_string(accept_mode, "acceptor",
+              "who accepts: acceptor (a thread) or reuseport (processors)");
 DEFINE_string(file, "", "the file to serve ranges of");
 DEFINE_string(file_transfer, "auto", "auto, sendfile, splice or copy");
 DEFINE_string(congestion, "reno", "TCP congestion control; empty keeps the system's");
@@ -87,9 +89,10 @@ absl::Status Run() {
   options.num_io_threads = FLAGS_num_io_threads;
   options.sockets.congestion_control = FLAGS_congestion;
   options.sockets.listen_backlog_size = 1024;  // As the peers have.
-  if (!gyre::ParseDispatch(FLAGS_dispatch, &options.processor.connection.dispatch) ||
+  if (!gyre::ParseAcceptMode(FLAGS_accept_mode, &options.accept_mode) ||
+      !gyre::ParseDispatch(FLAGS_dispatch, &options.processor.connection.dispatch) ||
       !gyre::ParseFileTransfer(FLAGS_file_transfer, &options.processor.connection.file_transfer)) {
-    return absl::InvalidArgumentError("unknown --dispatch or --file_transfer");
+    return absl::InvalidArgumentError("unknown --accept_mode, --dispatch or --file_transfer");
   }
 
   Handler handler(std::move(file), file_bytes);
