@@ -8,9 +8,13 @@ ConnectionStep Connection::Decide() const {
   if (shutdown_done_) {
     if (ready_ > 0 && !send_busy_) return ConnectionStep::kDropResponses;
     if (operations_ > 0 || send_busy_) return ConnectionStep::kNone;
+    // Once closed it can no longer be reset, and how long the kernel reads pinned
+    // bytes would be up to the peer.
+    if (!closed_ && zero_copy_pending_ > 0 && !close_due_) return ConnectionStep::kNone;
     if (!closed_) return ConnectionStep::kClose;
-    // Requests on the handlers' side point into the slot.
-    return in_flight_ == 0 && !run_active_ ? ConnectionStep::kFree : ConnectionStep::kNone;
+    // Requests on the handlers' side point into the slot, and so do notifications.
+    return in_flight_ == 0 && !run_active_ && zero_copy_pending_ == 0 ? ConnectionStep::kFree
+                                                                      : ConnectionStep::kNone;
   }
   if (aborting_) return ConnectionStep::kShutdown;
   if (ready_ > 0 && !send_busy_) {
@@ -20,7 +24,7 @@ ConnectionStep Connection::Decide() const {
   if (ShouldEnd()) return ConnectionStep::kShutdown;
   // While requests are in flight everything goes on as ever, but no more are taken.
   if (migrating_ && !migration_held_ && in_flight_ == 0 && !send_busy_ && !run_active_ &&
-      !parked_) {
+      !parked_ && zero_copy_pending_ == 0) {
     if (!detached_) return ConnectionStep::kDetach;
     return operations_ == 0 ? ConnectionStep::kMigrate : ConnectionStep::kNone;
   }

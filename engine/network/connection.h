@@ -141,6 +141,13 @@ class Connection {
   void OnOperationSubmitted() { ++operations_; }
   void OnOperationRetired() { --operations_; }
 
+  // Bytes of one send were lent to the kernel, or came back.
+  void OnZeroCopyPinned() { ++zero_copy_pending_; }
+  void OnZeroCopyReleased() { --zero_copy_pending_; }
+  // Sends whose notification is not in. Whoever takes the connection to another
+  // ring waits until there is none.
+  int32_t zero_copy_pending() const { return zero_copy_pending_; }
+
   // --- migration -----------------------------------------------------------------
   // No more requests are handed over; once those in flight are answered the
   // connection goes to another processor, with what was received. Closing comes first.
@@ -164,6 +171,8 @@ class Connection {
     EndThrottling();
   }
   void OnShutdownDone() { shutdown_done_ = true; }
+  // The peer had its time to acknowledge what zero copy pins.
+  void OnCloseDue() { close_due_ = true; }
   void OnClosed() { closed_ = true; }
 
   int32_t in_flight() const { return in_flight_; }
@@ -202,7 +211,8 @@ class Connection {
   int32_t in_flight_ = 0;   // handed over and not yet sent
   int32_t ready_ = 0;       // of those: may be sent now
   int32_t operations_ = 0;  // in the kernel
-  int32_t throttles_ = 0;   // started and not ended
+  int32_t zero_copy_pending_ = 0;
+  int32_t throttles_ = 0;  // started and not ended
   Receiving receiving_ = Receiving::kNone;
   MuteState mute_ = MuteState::kNotMuted;
   bool cancel_sent_ : 1 = false;
@@ -231,6 +241,7 @@ class Connection {
   bool migration_held_ : 1 = false;
   bool detached_ : 1 = false;
   bool shutdown_done_ : 1 = false;
+  bool close_due_ : 1 = false;
   bool closed_ : 1 = false;
 };
 

@@ -38,10 +38,13 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   DCHECK(slot->output.empty());
   DCHECK(slot->transfer == nullptr);
   DCHECK(slot->next_request == nullptr);
+  DCHECK_EQ(slot->zero_copy_pinned_bytes, 0u);
   slot->open = false;
   slot->fd = -1;
   slot->socket_readable = false;
   slot->sending = ConnectionSlot::SendOperation::kNone;
+  slot->zero_copy_off = false;
+  slot->zero_copy_copied = 0;
   slot->turn_bytes = 0;
   slot->throttle_end_ns = 0;
   slot->answer_bytes = 0;

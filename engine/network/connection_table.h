@@ -62,7 +62,15 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   explicit ConnectionSlot(const Connection::Limits& limits) : connection(limits) {}
 
   // The sending side's one operation.
-  enum class SendOperation : uint8_t { kNone, kSend, kWritable, kSplice, kFileRead, kTurn };
+  enum class SendOperation : uint8_t {
+    kNone,
+    kSend,
+    kZeroCopy,
+    kWritable,
+    kSplice,
+    kFileRead,
+    kTurn
+  };
 
   uint32_t index = 0;
   uint32_t generation = 0;  // < 2^(32 - kOperationBits)
@@ -70,6 +78,10 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   bool open = false;
   bool socket_readable = false;  // a direct receive need not wait for readiness
   SendOperation sending = SendOperation::kNone;
+  bool zero_copy_off = false;     // it does not pay on this connection
+  uint8_t zero_copy_copied = 0;   // notifications in a row that said so
+  uint32_t zero_copy_record = 0;  // of the send in flight (SendOperation::kZeroCopy)
+  uint32_t zero_copy_pinned_bytes = 0;
   Connection connection;
   NetworkReceive receive;
   OutputQueue output;

@@ -50,6 +50,15 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
       r.AddCounter("network_file_spliced_bytes_total", "File bytes sent through a pipe.");
   file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
                                       "Cold chunks copied because no pipe was free.");
+  zero_copy_sends = r.AddCounter("network_zero_copy_sends_total", "Sends by zero copy.");
+  zero_copy_copied =
+      r.AddCounter("network_zero_copy_copied_total",
+                   "Zero-copy sends of which the kernel says that it copied them after all.");
+  zero_copy_resets =
+      r.AddCounter("network_zero_copy_resets_total",
+                   "Connections reset because the peer did not acknowledge pinned bytes in time.");
+  zero_copy_pinned_bytes =
+      r.AddGauge("network_zero_copy_pinned_bytes", "Bytes lent to the kernel by zero copy.");
   connections = r.AddGauge("network_connections", "Connections that are open.");
   responses_queued =
       r.AddGauge("kafka_network_requestchannel_responsequeuesize",

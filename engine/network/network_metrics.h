@@ -38,6 +38,10 @@ struct NetworkMetrics {
   Counter file_bytes_sendfile;
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
+  Counter zero_copy_sends;
+  Counter zero_copy_copied;      // notifications that said: copied after all
+  Counter zero_copy_resets;      // connections reset at their close deadline
+  Gauge zero_copy_pinned_bytes;  // lent to the kernel now
   Gauge connections;
   Gauge responses_queued;  // on their way to a processor
 

@@ -69,6 +69,17 @@ int OutputQueue::Gather(iovec* parts, int max_parts, int64_t max_bytes, int64_t*
   return count;
 }
 
+void OutputQueue::HoldGathered(int count, std::vector<Buffer>* out) const {
+  uint32_t index = part_;
+  for (ConnectionRequest* request = first_; count > 0; request = request->next_in_order) {
+    const auto& list = request->response().parts();
+    for (; index < list.size() && count > 0; ++index, --count) {
+      out->push_back(std::get<Buffer>(list[index]));
+    }
+    index = 0;
+  }
+}
+
 bool OutputQueue::more_after_part() const {
   if (part_ + 1 < first_->response().parts().size()) return true;
   const ConnectionRequest* next = first_->next_in_order;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "engine/network/network_send.h"
 #include "engine/network/request_run.h"
@@ -43,6 +44,9 @@ class OutputQueue {
   // that is not bytes. `*bytes` is their sum, `*more_follows` says that a ready part
   // comes right after. How many were filled; 0 when a slice is next.
   int Gather(iovec* parts, int max_parts, int64_t max_bytes, int64_t* bytes, bool* more_follows);
+  // References to the first `count` buffers that Gather would give now, for who
+  // keeps them beyond Advance.
+  void HoldGathered(int count, std::vector<Buffer>* out) const;
   // The next part is a slice: is there any ready part behind it?
   bool more_after_part() const;
 

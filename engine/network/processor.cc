@@ -78,9 +78,13 @@ void Processor::Rebalance(ProcessorSet* set) {
 
 void Processor::OnThreadStart() {
   owner_.Bind();
+  owner_.Assert();
   start_status_ = ring_->Attach();
   if (start_status_.ok()) start_status_ = receive_buffers_.Provide(*ring_);
-  if (start_status_.ok()) registered_buffers_ = ring_->RegisterBuffers(slab_.RegisteredBuffers());
+  if (start_status_.ok()) {
+    registered_buffers_ = ring_->RegisterBuffers(slab_.RegisteredBuffers());
+    if (registered_buffers_.ok()) sender_.OnSlabRegistered();
+  }
   started_.store(true, std::memory_order_release);
   started_.notify_all();
 }
@@ -107,7 +111,10 @@ void Processor::OnThreadStop() {
     if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
       slot.memory_wait_pending = false;
     }
-    if (slot.fd >= 0 && !slot.connection.closed()) ring_->Close(slot.fd);
+    if (slot.fd >= 0 && !slot.connection.closed()) {
+      if (slot.connection.zero_copy_pending() > 0) ring_->SetResetOnClose(slot.fd);
+      ring_->Close(slot.fd);
+    }
     slot.quota.Release();
   });
   DropLists();
@@ -261,6 +268,7 @@ bool Processor::TakeOrders() {
     table_.ForEach([this](Slot& slot) {
       owner_.Assert();
       slot.connection.Abort();
+      if (slot.connection.shutdown_done() && !slot.connection.closed()) OnCloseDeadline(slot);
       Settle(slot);
     });
   }
@@ -355,6 +363,14 @@ void Processor::Settle(Slot& slot) {
 void Processor::OnCompletion(const Completion& completion) {
   const uring::Token& token = completion.token;
   if (token.kind == OpKind::kAccept) return intakes_.OnCompletion(completion, now_ns_);
+  if (token.kind == OpKind::kSendZeroCopy) {
+    // It names a send, not a slot.
+    if (Slot* const slot = sender_.OnZeroCopy(completion)) {
+      slot->last_progress_ns = now_ns_;
+      Settle(*slot);
+    }
+    return;
+  }
   Slot& slot = table_.At(token.slot);
   if (!ConnectionTable::IsCurrent(slot, token)) {
     // Cannot be: a slot is freed only with nothing in flight.
@@ -429,6 +445,9 @@ void Processor::Shutdown(Slot& slot) {
     case Slot::SendOperation::kSend:
       CancelOperation(slot, OpKind::kSend, Operation::kSend);
       break;
+    case Slot::SendOperation::kZeroCopy:
+      sender_.CancelZeroCopy(slot);
+      break;
     case Slot::SendOperation::kWritable:
       CancelOperation(slot, OpKind::kPoll, Operation::kWritable);
       break;
@@ -441,6 +460,14 @@ void Processor::Shutdown(Slot& slot) {
     case Slot::SendOperation::kSplice:  // on the disk, and soon over
     case Slot::SendOperation::kFileRead:
       break;
+  }
+  if (connection.zero_copy_pending() > 0) {
+    if (closing_all_) {
+      OnCloseDeadline(slot);
+    } else {
+      slot.deadline_ns = now_ns_ + options_.zero_copy_close_timeout_ms * 1'000'000;
+      deadlines_.Add(&slot);
+    }
   }
   if (ConnectionRequest* request = std::exchange(slot.parked_run, nullptr)) {
     // Never handed over: as if answered by nothing.
@@ -493,7 +520,16 @@ void Processor::StopWaiting(Slot& slot) {
   }
 }
 
+// The peer did not acknowledge what zero copy pins: a reset makes the kernel drop it.
+void Processor::OnCloseDeadline(Slot& slot) {
+  if (slot.connection.zero_copy_pending() == 0) return;
+  metrics_.zero_copy_resets.Increment();
+  ring_->SetResetOnClose(slot.fd);
+  slot.connection.OnCloseDue();
+}
+
 void Processor::CloseSocket(Slot& slot) {
+  deadlines_.Cancel(&slot);
   sender_.Abandon(slot);
   SlotMemory memory(*this, slot);
   slot.receive.Clear(memory);

@@ -183,6 +183,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void Drop(std::unique_ptr<NewConnection> connection);
   void Migrate(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void OnCloseDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Free(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
 

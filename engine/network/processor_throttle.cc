@@ -71,6 +71,11 @@ void Processor::ExpireDeadlines() {
 
 void Processor::OnDeadline(Slot& slot) {
   Connection& connection = slot.connection;
+  if (connection.shutdown_done()) {
+    OnCloseDeadline(slot);
+    Settle(slot);
+    return;
+  }
   if (slot.throttle_end_ns != 0 && slot.throttle_end_ns <= now_ns_) {
     slot.throttle_end_ns = 0;
     slot.last_progress_ns = now_ns_;

@@ -38,6 +38,7 @@ ResponseSender::ResponseSender(Host& host, uring::Ring& ring, SlabPool& slab,
       slab_(slab),
       options_(options),
       metrics_(metrics),
+      zero_copy_(ring, slab, options, metrics),
       pipes_(std::make_unique<uring::SplicePipePool>(
           ring, static_cast<size_t>(std::max(1, options.splice_pipe_count)),
           options.splice_pipe_bytes)) {}
@@ -75,20 +76,25 @@ void ResponseSender::StartSend(ConnectionSlot& slot) {
   int64_t bytes = 0;
   bool more_follows = false;
   const int count = slot.output.Gather(parts, kGatherParts, kSendMaxBytes, &bytes, &more_follows);
-  const uring::Token token = slot.TokenFor(uring::OpKind::kSend, Operation::kSend);
-  SetBusy(slot, SendOperation::kSend);
-  slot.connection.OnOperationSubmitted();
-  if (count == 1) {
-    ring_.Send(token, slot.fd, static_cast<const char*>(parts[0].iov_base), parts[0].iov_len,
-               more_follows);
-    return;
+  const msghdr* message = nullptr;
+  if (count > 1) {
+    Transfer& transfer = TransferOf(slot);
+    std::copy_n(parts, count, transfer.parts);
+    transfer.message = {};
+    transfer.message.msg_iov = transfer.parts;
+    transfer.message.msg_iovlen = static_cast<size_t>(count);
+    message = &transfer.message;
   }
-  Transfer& transfer = TransferOf(slot);
-  std::copy_n(parts, count, transfer.parts);
-  transfer.message = {};
-  transfer.message.msg_iov = transfer.parts;
-  transfer.message.msg_iovlen = static_cast<size_t>(count);
-  ring_.SendMessage(token, slot.fd, &transfer.message, more_follows);
+  slot.connection.OnOperationSubmitted();
+  if (zero_copy_.ShouldUse(slot, bytes)) {
+    SetBusy(slot, SendOperation::kZeroCopy);
+    return zero_copy_.Start(slot, parts, count, bytes, message, more_follows);
+  }
+  SetBusy(slot, SendOperation::kSend);
+  const uring::Token token = slot.TokenFor(uring::OpKind::kSend, Operation::kSend);
+  if (message != nullptr) return ring_.SendMessage(token, slot.fd, message, more_follows);
+  ring_.Send(token, slot.fd, static_cast<const char*>(parts[0].iov_base), parts[0].iov_len,
+             more_follows);
 }
 
 bool ResponseSender::CopySmallSlices(ConnectionSlot& slot, uint32_t index) {
@@ -328,6 +334,23 @@ void ResponseSender::OnCompletion(ConnectionSlot& slot, Operation operation,
       DCHECK(false);
       return;
   }
+}
+
+ConnectionSlot* ResponseSender::OnZeroCopy(const uring::Completion& completion) {
+  ConnectionSlot* const slot = zero_copy_.SlotOf(completion);
+  if (slot == nullptr) {
+    LOG(DFATAL) << "zero-copy completion of a send that is not in use";
+    return nullptr;
+  }
+  if (completion.notification) {
+    zero_copy_.OnNotification(completion);
+    return slot;
+  }
+  slot->connection.OnOperationRetired();
+  uring::Completion sent = completion;
+  if (zero_copy_.OnSent(completion)) sent.result = IoResult::Error(EINTR);
+  OnCompletion(*slot, Operation::kSend, sent);
+  return slot;
 }
 
 void ResponseSender::WaitWritable(ConnectionSlot& slot) {

@@ -3,6 +3,7 @@
 // per connection at a time; short sends and short splices go on where they ended.
 //
 //   buffers       one sendmsg of up to kGatherParts pieces, over several responses
+//                 (from zero_copy_min_bytes on without a copy, zero_copy.h)
 //   small slices  copied behind the header (pages that are resident; else read
 //                 through the ring)
 //   hot slices    inline sendfile, a quantum per turn, then the others' turn
@@ -27,6 +28,7 @@
 #include "engine/network/connection_table.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/server_options.h"
+#include "engine/network/zero_copy.h"
 #include "engine/uring/ring.h"
 #include "engine/uring/splice_pipe.h"
 
@@ -71,6 +73,13 @@ class ResponseSender {
   void Continue(ConnectionSlot& slot);
   // An operation of the sending side was retired.
   void OnCompletion(ConnectionSlot& slot, Operation operation, const uring::Completion& completion);
+  // A completion of OpKind::kSendZeroCopy: whose connection it moved on; null when
+  // it names none.
+  ConnectionSlot* OnZeroCopy(const uring::Completion& completion);
+  // Cancels the send in flight (SendOperation::kZeroCopy).
+  void CancelZeroCopy(ConnectionSlot& slot) { zero_copy_.Cancel(slot); }
+  // The ring has the slab as fixed buffers.
+  void OnSlabRegistered() { zero_copy_.OnSlabRegistered(); }
   // Nothing of the slot is in flight and nothing more will be sent.
   void Abandon(ConnectionSlot& slot);
   // Once, before the ring goes.
@@ -108,6 +117,7 @@ class ResponseSender {
   SlabPool& slab_;
   const ProcessorOptions& options_;
   NetworkMetrics& metrics_;
+  ZeroCopySends zero_copy_;
   std::unique_ptr<uring::SplicePipePool> pipes_;
   std::vector<std::unique_ptr<Transfer>> transfers_;
   std::vector<Transfer*> free_transfers_;

@@ -121,6 +121,16 @@ struct ProcessorOptions {
   uint32_t receive_buffer_bytes = 16 * 1024;
   uint32_t receive_buffer_count = 512;
   uint32_t max_connections = 1 << 16;
+  // Responses gathered to at least this many bytes are sent without a copy; < 0:
+  // none. Below about 16 KiB pinning pages costs more than copying them, on cards
+  // that send them as they are.
+  int64_t zero_copy_min_bytes = 16 * 1024;
+  // Bytes one processor may have lent to the kernel by zero copy, of which one
+  // connection may have an eighth; beyond that they are copied.
+  int64_t zero_copy_max_pinned_bytes = 16 * 1024 * 1024;
+  // A connection that is to be closed is reset when the peer has not acknowledged
+  // what it pins by then.
+  int64_t zero_copy_close_timeout_ms = 3'000;
   int32_t splice_pipe_count = 16;
   uint32_t splice_pipe_bytes = 256 * 1024;
   // Every turn takes in what the ring has, without waiting: for a driver that

@@ -201,6 +201,16 @@ bool SendsZeroCopy(unsigned setup_flags, uint16_t zero_copy_flags) {
   return freed.has_value() && (freed->flags & IORING_CQE_F_NOTIF) != 0;
 }
 
+bool HasOpcode(unsigned setup_flags, int opcode) {
+  ProbeRing ring(setup_flags);
+  if (ring.error() != 0) return false;
+  io_uring_probe* probe = io_uring_get_probe_ring(ring.get());
+  if (probe == nullptr) return false;
+  const bool has = io_uring_opcode_supported(probe, opcode) != 0;
+  io_uring_free_probe(probe);
+  return has;
+}
+
 bool RegistersBuffers(unsigned setup_flags) {
   ProbeRing ring(setup_flags);
   if (ring.error() != 0) return false;
@@ -373,7 +383,7 @@ absl::StatusOr<Features> ProbeFeatures(FeatureSet hidden) {
   try_feature(Feature::kMultishotRecv, [&] { return ReceivesProvided(flags, true); });
   try_feature(Feature::kSendZeroCopy, [&] { return SendsZeroCopy(flags, 0); });
   try_feature(Feature::kSendZeroCopyReport, [&] {
-    return available.Has(Feature::kSendZeroCopy) &&
+    return available.Has(Feature::kSendZeroCopy) && HasOpcode(flags, IORING_OP_SENDMSG_ZC) &&
            SendsZeroCopy(flags, abi::kSendZeroCopyReportUsage);
   });
   try_feature(Feature::kRegisteredBuffers, [&] { return RegistersBuffers(flags); });

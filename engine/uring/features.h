@@ -25,7 +25,7 @@ enum class Feature : uint8_t {
   kDeferTaskrun,        // 6.1, needs single_issuer
   kMultishotRecv,       // 6.0
   kSendZeroCopy,        // 6.0
-  kSendZeroCopyReport,  // 6.2, needs send_zc
+  kSendZeroCopyReport,  // 6.2, needs send_zc; and gathered zero copy (6.1)
   kRegisteredBuffers,
   kMsgRingWake,  // 6.13; else an eventfd
   kMinWait,      // 6.12

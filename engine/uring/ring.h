@@ -80,7 +80,11 @@ class Ring {
   // Zero copy; a second completion (`notification`) frees the bytes.
   // registered_index < 0: not from a registered buffer.
   virtual void SendZeroCopy(Token token, int socket_fd, const char* from, size_t size_bytes,
-                            int registered_index) = 0;
+                            int registered_index, bool more_follows) = 0;
+  // Gathered. `message` is read until the first completion, its bytes until the
+  // notification. Only where zero_copy_is_reported().
+  virtual void SendMessageZeroCopy(Token token, int socket_fd, const msghdr* message,
+                                   bool more_follows) = 0;
   // One shot; poll(2) event mask.
   virtual void Poll(Token token, int fd, uint32_t poll_mask) = 0;
   virtual void Connect(Token token, int socket_fd, const sockaddr* address,
@@ -142,6 +146,8 @@ class Ring {
   virtual bool recv_is_multishot() const = 0;
   // False: SendZeroCopy must not be called.
   virtual bool send_zero_copy_available() const = 0;
+  // True: notifications say whether the bytes were copied after all.
+  virtual bool zero_copy_is_reported() const = 0;
 };
 
 }  // namespace gyre::uring

@@ -59,7 +59,9 @@ class UringRing final : public Ring {
   void Send(Token token, int socket_fd, const char* from, size_t size_bytes,
             bool more_follows) override;
   void SendZeroCopy(Token token, int socket_fd, const char* from, size_t size_bytes,
-                    int registered_index) override;
+                    int registered_index, bool more_follows) override;
+  void SendMessageZeroCopy(Token token, int socket_fd, const msghdr* message,
+                           bool more_follows) override;
   void Poll(Token token, int fd, uint32_t poll_mask) override;
   void Connect(Token token, int socket_fd, const sockaddr* address,
                socklen_t address_size) override;
@@ -91,6 +93,9 @@ class UringRing final : public Ring {
   RingStats stats() const override { return stats_; }
   bool recv_is_multishot() const override { return features_.Has(Feature::kMultishotRecv); }
   bool send_zero_copy_available() const override { return features_.Has(Feature::kSendZeroCopy); }
+  bool zero_copy_is_reported() const override {
+    return features_.Has(Feature::kSendZeroCopyReport);
+  }
 
  private:
   io_uring_sqe* NextSqe(Token token);
@@ -290,16 +295,25 @@ void UringRing::Send(Token token, int socket_fd, const char* from, size_t size_b
 }
 
 void UringRing::SendZeroCopy(Token token, int socket_fd, const char* from, size_t size_bytes,
-                             int registered_index) {
+                             int registered_index, bool more_follows) {
   DCHECK(send_zero_copy_available());
   io_uring_sqe* sqe = NextSqe(token);
   io_uring_prep_send_zc(sqe, socket_fd, from, std::min(size_bytes, kMaxTransferBytes),
-                        MSG_NOSIGNAL | MSG_WAITALL, 0);
+                        MSG_NOSIGNAL | MSG_WAITALL | (more_follows ? MSG_MORE : 0), 0);
   if (features_.Has(Feature::kSendZeroCopyReport)) sqe->ioprio |= abi::kSendZeroCopyReportUsage;
   if (registered_index >= 0) {
     sqe->ioprio |= IORING_RECVSEND_FIXED_BUF;
     sqe->buf_index = static_cast<uint16_t>(registered_index);
   }
+}
+
+void UringRing::SendMessageZeroCopy(Token token, int socket_fd, const msghdr* message,
+                                    bool more_follows) {
+  DCHECK(zero_copy_is_reported());
+  io_uring_sqe* sqe = NextSqe(token);
+  io_uring_prep_sendmsg_zc(sqe, socket_fd, message,
+                           MSG_NOSIGNAL | MSG_WAITALL | (more_follows ? MSG_MORE : 0));
+  sqe->ioprio |= abi::kSendZeroCopyReportUsage;
 }
 
 void UringRing::Poll(Token token, int fd, uint32_t poll_mask) {

@@ -96,6 +96,12 @@ Client::Client(UniqueFd socket, uint16_t port) : fd_(std::move(socket)) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   PCHECK(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  SetOptions();
+}
+
+Client::Client(UniqueFd connected) : fd_(std::move(connected)) { SetOptions(); }
+
+void Client::SetOptions() {
   const int on = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const timeval timeout = {20, 0};

@@ -31,6 +31,8 @@ class Client {
   explicit Client(uint16_t port, int receive_buffer_bytes = 0);
   // Connects a socket made beforehand (MakeSocket).
   Client(UniqueFd socket, uint16_t port);
+  // Takes over a socket that is connected.
+  explicit Client(UniqueFd connected);
   static UniqueFd MakeSocket();
 
   void Send(absl::string_view bytes);
@@ -58,6 +60,8 @@ class Client {
   ~Client();
 
  private:
+  void SetOptions();
+
   UniqueFd fd_;
   std::unique_ptr<class BackgroundSend> background_;
 };

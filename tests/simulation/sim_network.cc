@@ -240,6 +240,13 @@ void SimNetwork::Close(int fd) {
   Sweep();
 }
 
+std::function<bool()> SimNetwork::WatchAcknowledged(int fd) const {
+  const auto found = sockets_.find(fd);
+  if (found == sockets_.end()) return [] { return true; };  // went with the machine
+  const SocketPtr socket = found->second;
+  return [socket] { return socket->outgoing.empty() || socket->reset || socket->peer == nullptr; };
+}
+
 IoResult SimNetwork::PeerName(int fd, sockaddr_storage* address, socklen_t* address_size) const {
   const auto found = sockets_.find(fd);
   if (found == sockets_.end()) return IoResult::Error(EBADF);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,6 +66,9 @@ class SimNetwork {
   void Shutdown(int fd, bool write_side_only);
   void SetResetOnClose(int fd);
   void Close(int fd);
+  // Tells, also after the descriptor is closed, whether the peer has taken all that
+  // was sent so far and after, or never will.
+  std::function<bool()> WatchAcknowledged(int fd) const;
   bool IsOpen(int fd) const { return sockets_.contains(fd); }
   IoResult PeerName(int fd, sockaddr_storage* address, socklen_t* address_size) const;
 

@@ -25,6 +25,15 @@ std::string Gather(const std::vector<absl::string_view>& parts, size_t skip_byte
   return bytes.substr(std::min(skip_bytes, bytes.size()));
 }
 
+std::vector<absl::string_view> PartsOf(const msghdr& message) {
+  std::vector<absl::string_view> parts;
+  for (size_t i = 0; i < message.msg_iovlen; ++i) {
+    parts.emplace_back(static_cast<const char*>(message.msg_iov[i].iov_base),
+                       message.msg_iov[i].iov_len);
+  }
+  return parts;
+}
+
 // The simulation's files hold no descriptor, and the kernel would keep the file
 // alive through it.
 FileRef Hold(const File& file) { return FileRef(const_cast<File*>(&file)); }
@@ -71,12 +80,7 @@ void SimRing::QueueSend(Token token, int fd, std::vector<absl::string_view> part
 }
 
 void SimRing::SendMessage(Token token, int socket_fd, const msghdr* message, bool more_follows) {
-  std::vector<absl::string_view> parts;
-  for (size_t i = 0; i < message->msg_iovlen; ++i) {
-    parts.emplace_back(static_cast<const char*>(message->msg_iov[i].iov_base),
-                       message->msg_iov[i].iov_len);
-  }
-  QueueSend(token, socket_fd, std::move(parts), false);
+  QueueSend(token, socket_fd, PartsOf(*message), false);
 }
 
 void SimRing::Send(Token token, int socket_fd, const char* from, size_t size_bytes,
@@ -85,9 +89,15 @@ void SimRing::Send(Token token, int socket_fd, const char* from, size_t size_byt
 }
 
 void SimRing::SendZeroCopy(Token token, int socket_fd, const char* from, size_t size_bytes,
-                           int registered_index) {
+                           int registered_index, bool more_follows) {
   CHECK(options_.zero_copy);
   QueueSend(token, socket_fd, {absl::string_view(from, size_bytes)}, true);
+}
+
+void SimRing::SendMessageZeroCopy(Token token, int socket_fd, const msghdr* message,
+                                  bool more_follows) {
+  CHECK(options_.zero_copy);
+  QueueSend(token, socket_fd, PartsOf(*message), true);
 }
 
 void SimRing::Poll(Token token, int fd, uint32_t poll_mask) {
@@ -176,7 +186,9 @@ void SimRing::Close(int fd) {
   network_.Close(fd);
 }
 
-void SimRing::SetResetOnClose(int socket_fd) { network_.SetResetOnClose(socket_fd); }
+void SimRing::SetResetOnClose(int socket_fd) {
+  if (network_.IsOpen(socket_fd)) network_.SetResetOnClose(socket_fd);
+}
 
 IoResult SimRing::SetSocketOption(int socket_fd, int level, int option, const void* value,
                                   socklen_t value_size) {
@@ -216,8 +228,8 @@ void SimRing::Complete(const Operation& operation, IoResult result, bool more, u
   completion.more = more;
   completion.buffer_id = buffer_id;
   completion.notification = operation.kind == Kind::kNotification;
-  // Loopback copies.
-  completion.zero_copy_copied = completion.notification;
+  completion.zero_copy_copied = completion.notification && options_.zero_copy_copied_one_in != 0 &&
+                                random_.OneIn(options_.zero_copy_copied_one_in);
   ready_.push_back(completion);
 }
 
@@ -273,6 +285,7 @@ bool SimRing::AttemptSend(Operation& operation) {
   }
   Complete(operation, result, /*more=*/true);
   operation.kind = Kind::kNotification;
+  operation.acknowledged = network_.WatchAcknowledged(operation.fd);
   return false;
 }
 
@@ -343,6 +356,7 @@ bool SimRing::Attempt(Operation& operation) {
     case Kind::kSend:
       return AttemptSend(operation);
     case Kind::kNotification:
+      if (!operation.acknowledged() || random_.OneIn(2)) return false;
       CHECK(Gather(operation.parts, 0) == operation.snapshot)
           << "zero-copy bytes changed before the notification";
       Complete(operation, IoResult::Bytes(0));

@@ -3,6 +3,9 @@
 // completions may come later still. Receives may end early, sends come back
 // short, multishots lose their F_MORE. It never waits.
 //
+// A zero-copy send is notified once its peer has taken the bytes or is reset, and
+// some time after.
+//
 // It also watches its user: memory of a zero-copy send must not change before
 // the notification, a provided buffer is returned once, and a descriptor is not
 // closed under an operation that names it.
@@ -15,6 +18,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -31,6 +35,9 @@ class SimRing final : public uring::Ring {
   struct Options {
     bool multishot_receive = true;
     bool zero_copy = true;
+    // Notifications that say the bytes were copied after all: one in so many; 0:
+    // none, 1: all, as on loopback.
+    uint64_t zero_copy_copied_one_in = 1;
     // Sends, file reads and writes that complete short, and multishots that
     // end although nothing is wrong: one in so many; 0: none.
     uint64_t mischief_one_in = 8;
@@ -52,7 +59,9 @@ class SimRing final : public uring::Ring {
   void Send(uring::Token token, int socket_fd, const char* from, size_t size_bytes,
             bool more_follows) override;
   void SendZeroCopy(uring::Token token, int socket_fd, const char* from, size_t size_bytes,
-                    int registered_index) override;
+                    int registered_index, bool more_follows) override;
+  void SendMessageZeroCopy(uring::Token token, int socket_fd, const msghdr* message,
+                           bool more_follows) override;
   void Poll(uring::Token token, int fd, uint32_t poll_mask) override;
   // Refuses: the simulated peers connect by SimNetwork::Connect.
   void Connect(uring::Token token, int socket_fd, const sockaddr* address,
@@ -85,6 +94,7 @@ class SimRing final : public uring::Ring {
   uring::RingStats stats() const override { return stats_; }
   bool recv_is_multishot() const override { return options_.multishot_receive; }
   bool send_zero_copy_available() const override { return options_.zero_copy; }
+  bool zero_copy_is_reported() const override { return options_.zero_copy; }
 
   size_t in_flight() const { return operations_.size(); }
 
@@ -113,7 +123,8 @@ class SimRing final : public uring::Ring {
     size_t size_bytes = 0;
     std::vector<absl::string_view> parts;  // of a send: views of the caller's memory
     size_t done_bytes = 0;
-    std::string snapshot;  // of a zero-copy send's bytes
+    std::string snapshot;                // of a zero-copy send's bytes
+    std::function<bool()> acknowledged;  // what its notification waits for
     uint32_t poll_mask = 0;
     uring::Token target;
     FileRef file;

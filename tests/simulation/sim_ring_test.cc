@@ -171,7 +171,7 @@ TEST(SimRingTest, ASendIsFinishedOrShortAndNeverLost) {
 TEST(SimRingTest, ZeroCopyTellsWhenTheBytesAreFree) {
   World world(3);
   std::string bytes(50, 'z');
-  world.ring.SendZeroCopy(kSend, world.server, bytes.data(), bytes.size(), -1);
+  world.ring.SendZeroCopy(kSend, world.server, bytes.data(), bytes.size(), -1, false);
   const Completion result = world.Next();
   EXPECT_EQ(result.result, IoResult::Bytes(50));
   EXPECT_TRUE(result.more);
@@ -183,7 +183,7 @@ TEST(SimRingTest, ZeroCopyTellsWhenTheBytesAreFree) {
 TEST(SimRingDeathTest, ZeroCopyBytesThatChangeTooEarlyAreNoticed) {
   World world(3);
   std::string bytes(50, 'z');
-  world.ring.SendZeroCopy(kSend, world.server, bytes.data(), bytes.size(), -1);
+  world.ring.SendZeroCopy(kSend, world.server, bytes.data(), bytes.size(), -1, false);
   EXPECT_TRUE(world.Next().more);
   bytes[10] = 'X';
   EXPECT_DEATH(world.Next(), "before the notification");

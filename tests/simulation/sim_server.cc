@@ -36,6 +36,11 @@ SimServerOptions SimServerOptions::Tight(uint64_t seed) {
   processor.receive_buffer_bytes = 256u << random.Below(4);
   processor.receive_buffer_count = 4u << random.Below(3);
   processor.max_connections = 64;
+  options.ring.zero_copy = !random.OneIn(4);
+  options.ring.zero_copy_copied_one_in = random.Below(4);
+  processor.zero_copy_min_bytes = random.OneIn(4) ? -1 : random.Between(1, 1024);
+  processor.zero_copy_max_pinned_bytes = int64_t{8192} << random.Below(8);
+  processor.zero_copy_close_timeout_ms = random.Between(0, 100);
   processor.splice_pipe_count = static_cast<int32_t>(random.Between(1, 3));
   processor.splice_pipe_bytes = 4096;
   ConnectionOptions& connection = processor.connection;
@@ -60,7 +65,7 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
       slab_(MakeSlab(options)),
       response_buffers_(slab_.get()),
       quotas_(options.quotas),
-      metrics_(nullptr),
+      metrics_(&registry_),
       request_metrics_(nullptr, {}),
       channel_(options.queued_max_requests, clock, memory_, options.lanes),
       frame_decoder_(options.processor.connection.socket_request_max_bytes),

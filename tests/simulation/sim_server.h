@@ -16,6 +16,7 @@
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/memory/slab_pool.h"
+#include "engine/metrics/metric_registry.h"
 #include "engine/network/acceptor.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/network_metrics.h"
@@ -65,6 +66,7 @@ class SimServer {
   bool stopped() const;
   // The bodies end where they are, as when the machine goes down.
   void Halt();
+  int64_t Metric(absl::string_view name) const { return registry_.Value(name).value_or(-1); }
   // What is still held when nothing should be: bytes, buffers, connections.
   // Empty when all is given back.
   std::string Leaks() const;
@@ -79,6 +81,7 @@ class SimServer {
   std::unique_ptr<SlabPool> slab_;
   SlabAllocator response_buffers_;
   ConnectionQuotas quotas_;
+  MetricRegistry registry_;
   NetworkMetrics metrics_;
   RequestMetrics request_metrics_;
   RequestChannel channel_;

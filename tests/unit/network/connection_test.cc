@@ -537,5 +537,38 @@ TEST_F(ConnectionTest, APeerThatFinishedAfterItsLastFrameMigratesWithThatFrame) 
   Close();
 }
 
+TEST_F(ConnectionTest, ItIsNotClosedWhilePinnedBytesMayStillBeAcknowledged) {
+  connection_.OnZeroCopyPinned();
+  connection_.Abort();
+  ASSERT_EQ(connection_.Decide(), Step::kShutdown);
+  connection_.OnShutdownDone();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnZeroCopyReleased();
+  EXPECT_EQ(connection_.Decide(), Step::kClose);
+  connection_.OnClosed();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, PastItsCloseDeadlineItIsClosedButNotFreedBeforeTheNotification) {
+  connection_.OnZeroCopyPinned();
+  connection_.Abort();
+  connection_.OnShutdownDone();
+  connection_.OnCloseDue();
+  ASSERT_EQ(connection_.Decide(), Step::kClose);
+  connection_.OnClosed();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnZeroCopyReleased();
+  EXPECT_EQ(connection_.Decide(), Step::kFree);
+}
+
+TEST_F(ConnectionTest, ItMovesToAnotherProcessorOnlyWithNothingPinned) {
+  connection_.OnZeroCopyPinned();
+  connection_.BeginMigration();
+  Arm();
+  EXPECT_NE(connection_.Decide(), Step::kDetach);
+  connection_.OnZeroCopyReleased();
+  EXPECT_EQ(connection_.Decide(), Step::kDetach);
+}
+
 }  // namespace
 }  // namespace gyre

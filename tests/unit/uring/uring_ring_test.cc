@@ -267,7 +267,7 @@ TEST_P(UringRingTest, ZeroCopySendFreesItsBytesAtTheNotification) {
   const TcpPair pair;
   const std::string bytes(8192, 'z');
   ring_->SendZeroCopy(Token{OpKind::kSendZeroCopy, 1, 1}, pair.server.get(), bytes.data(),
-                      bytes.size(), -1);
+                      bytes.size(), -1, false);
   const Completion result = Next();
   EXPECT_EQ(result.result, IoResult::Bytes(8192));
   EXPECT_TRUE(result.more);
@@ -281,6 +281,26 @@ TEST_P(UringRingTest, ZeroCopySendFreesItsBytesAtTheNotification) {
   EXPECT_EQ(freed.zero_copy_copied, FeaturesOf(GetParam()).Has(Feature::kSendZeroCopyReport));
 }
 
+TEST_P(UringRingTest, ZeroCopySendGathers) {
+  if (!ring_->zero_copy_is_reported()) GTEST_SKIP();
+  const TcpPair pair;
+  std::string head(100, 'h');
+  std::string body(8192, 'b');
+  iovec parts[] = {{head.data(), head.size()}, {body.data(), body.size()}};
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  ring_->SendMessageZeroCopy(Token{OpKind::kSendZeroCopy, 1, 1}, pair.server.get(), &message,
+                             false);
+  const Completion result = Next();
+  EXPECT_EQ(result.result, IoResult::Bytes(8292));
+  EXPECT_TRUE(result.more);
+  EXPECT_EQ(pair.ClientReads(8292), head + body);
+  const Completion freed = Next();
+  EXPECT_TRUE(freed.notification);
+  EXPECT_TRUE(freed.zero_copy_copied);
+}
+
 TEST_P(UringRingTest, ZeroCopySendTakesRegisteredBuffers) {
   if (!ring_->send_zero_copy_available()) GTEST_SKIP();
   const TcpPair pair;
@@ -288,7 +308,7 @@ TEST_P(UringRingTest, ZeroCopySendTakesRegisteredBuffers) {
   const iovec region = {bytes.data(), bytes.size()};
   ASSERT_TRUE(ring_->RegisterBuffers(absl::MakeConstSpan(&region, 1)).ok());
   ring_->SendZeroCopy(Token{OpKind::kSendZeroCopy, 1, 1}, pair.server.get(), bytes.data() + 100,
-                      4096, 0);
+                      4096, 0, false);
   EXPECT_EQ(Next().result, IoResult::Bytes(4096));
   EXPECT_TRUE(Next().notification);
   EXPECT_EQ(pair.ClientReads(4096), bytes.substr(100, 4096));

@@ -14,6 +14,12 @@ DEFINE_bool(require_registered_buffers, false,
 DEFINE_string(file_transfer, "auto", "How records leave a file: auto, sendfile, splice or copy.");
 DEFINE_int64(file_copy_max_bytes, 16384,
              "auto: ranges up to this are copied beside the response's header.");
+DEFINE_int64(zero_copy_min_bytes, 16384,
+             "Answers of at least so many bytes are sent from where they lie; -1: none. Switched "
+             "off by itself on connections where the kernel copies after all.");
+DEFINE_int64(zero_copy_max_pinned_bytes, 16777216,
+             "Bytes that each network thread may have lent to the kernel so; one connection may "
+             "have an eighth. Beyond it they are copied.");
 
 namespace gyre {
 
@@ -26,6 +32,8 @@ absl::Status Apply(BrokerServerOptions& options) {
   ConnectionOptions& connection = options.network.processor.connection;
   CHECK(ParseFileTransfer(FLAGS_file_transfer, &connection.file_transfer));  // one of the choices
   connection.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
+  options.network.processor.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
+  options.network.processor.zero_copy_max_pinned_bytes = FLAGS_zero_copy_max_pinned_bytes;
   return absl::OkStatus();
 }
 
@@ -47,6 +55,8 @@ FlagGroup TransferFlags() {
                   .OneOf({"auto", "sendfile", "splice", "copy"})
                   .Live(&SetTransfer),
               FlagSpec("file_copy_max_bytes").Between(0, 1 << 20).Live(&SetTransfer),
+              FlagSpec("zero_copy_min_bytes").Between(-1, 1 << 30),
+              FlagSpec("zero_copy_max_pinned_bytes").Between(0, int64_t{1} << 30),
           },
           &Apply};
 }
