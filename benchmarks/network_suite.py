@@ -87,22 +87,32 @@ def connections(suite):
     """Does a request cost more on a server with 10,000 connections than with 64? 64 requests are
     under way in both, and go round all connections."""
     note = many_connections()
-    many, few = suite.engine(dispatch="inline"), suite.engine(dispatch="inline")
-    many.name, few.name = "many", "few"
-    peer = suite.peer("epoll_echo")
+    servers = []
+    for name, kind in (("ours", None), ("epoll", "epoll_echo"), ("uring", "uring_echo")):
+        for count in (MANY, 64):
+            servers.append(suite.peer(kind) if kind else suite.engine(dispatch="inline"))
+            servers[-1].name = "%s %d" % (name, count)
 
-    def run(server, count):
-        return suite.client("echo_client", server, connections=count, in_flight=64, seconds=suite.seconds(),
-                            warmup_seconds=suite.seconds(0.6))
-    got = with_servers([many, few, peer], lambda named: suite.rounds({
-        "many": lambda: run(many, MANY), "few": lambda: run(few, 64),
-        "epoll many": lambda: run(peer, MANY), "epoll few": lambda: run(peer, 64)}, divide=2))
-    cost = {name: per_operation(results) for name, results in got.items()}
-    suite.add("echo with 10,000 connections vs 64", ECHO_UNIT, cost["many"], cost["few"], 1.3, True,
+    def run(server, in_flight=64):
+        return suite.client("echo_client", server, connections=int(server.name.split()[1]), in_flight=in_flight,
+                            seconds=suite.seconds(), warmup_seconds=suite.seconds(0.6))
+
+    def body(named):
+        candidates = {name: lambda server=server: run(server) for name, server in named.items()}
+        candidates["busy"] = lambda: run(named["ours %d" % MANY], in_flight=0)
+        return suite.rounds(candidates, divide=2)
+    cost = {name: per_operation(results) for name, results in with_servers(servers, body).items()}
+    many, few = cost["ours %d" % MANY], cost["ours 64"]
+    factor = lambda name: "its own factor from 64 connections is %.2f" % (
+        sum(cost["%s %d" % (name, MANY)]) / sum(cost[name + " 64"]))
+    suite.add("echo with 10,000 connections vs 64", ECHO_UNIT, many, few, 1.3, True,
               "the engine with 64 connections", note)
-    suite.add("echo with 10,000 connections vs minimal epoll's", ECHO_UNIT, cost["many"], cost["epoll many"], None,
-              True, "peers/epoll_echo with 10,000 connections",
-              "its own factor from 64 is %.2f" % (sum(cost["epoll many"]) / sum(cost["epoll few"])))
+    suite.add("echo with 10,000 connections, all with a frame under way, vs 64", ECHO_UNIT, cost["busy"], few, None,
+              True, "the engine with 64 connections")
+    suite.add("echo with 10,000 connections vs minimal epoll's", ECHO_UNIT, many, cost["epoll %d" % MANY], None, True,
+              "peers/epoll_echo with 10,000 connections", factor("epoll"))
+    suite.add("echo with 10,000 connections vs minimal io_uring's", ECHO_UNIT, many, cost["uring %d" % MANY], None,
+              True, "peers/uring_echo with 10,000 connections", factor("uring"))
 
 
 def memory(suite):
