@@ -33,6 +33,13 @@ Intake::Intake(const Listener& listener, UniqueFd listen_fd, uint32_t slot, urin
   metrics_.threads.Add(&thread_);
 }
 
+Intake::Intake(ListenSocketHandover& socket, uint32_t slot, uring::Ring& ring,
+               NetworkMetrics& metrics, Host& host)
+    : Intake(*socket.listener, std::move(socket.listen_fd), slot, ring, *socket.quotas, metrics,
+             host) {
+  held_ = std::exchange(socket.held, {});
+}
+
 Intake::~Intake() {
   metrics_.threads.Remove(&thread_);
   Abandon();
@@ -68,6 +75,11 @@ void Intake::RunOnce(int64_t now_ns) {
     return;
   }
   CloseThrottled(now_ns_);
+  if (releasing_) {
+    next_deadline_ns_ = kNever;
+    CancelArmed();
+    return;
+  }
   const bool room = room_.exchange(false, std::memory_order_seq_cst);
   // What it waited for may have come; if it has not, the quotas say so again.
   if (now_ns_ >= retry_ns_ || (room && pause_ != PauseReason::kError)) Resume();
@@ -134,7 +146,7 @@ void Intake::OnSocket(int fd) {
     return;
   }
   if (held_.empty() && TryAdmit(fd, peer, /*was_held=*/false)) return;
-  held_.push_back(Held{fd, peer});
+  held_.push_back(HeldSocket{fd, peer});
   quotas_.Hold(listener_.index);
   CancelArmed();
 }
@@ -265,12 +277,23 @@ void Intake::Resume() {
 void Intake::CloseAll() {
   if (std::exchange(closed_, true)) return;
   quotas_.ForgetWaiter(this);
-  for (const Held& held : held_) ring_.Close(held.fd);
+  for (const HeldSocket& held : held_) ring_.Close(held.fd);
   if (!held_.empty()) quotas_.LetGo(listener_.index, static_cast<int64_t>(held_.size()));
   held_.clear();
   CloseThrottled(kNever);
   Resume();
   listen_fd_.Reset();
+}
+
+std::unique_ptr<ListenSocketHandover> Intake::TakeSocket() {
+  DCHECK(released());
+  auto socket = std::make_unique<ListenSocketHandover>();
+  socket->listen_fd = std::move(listen_fd_);
+  socket->listener = &listener_;
+  socket->quotas = &quotas_;
+  socket->held = std::exchange(held_, {});
+  Abandon();
+  return socket;
 }
 
 void Intake::Abandon() {

@@ -10,6 +10,9 @@
 // closed. Without descriptors (EMFILE, ENFILE) accepting pauses, says so, and is
 // armed again.
 //
+// A listening socket may change its host: it is never closed while the listener goes
+// on, since that would reset the connections of its backlog.
+//
 // Threads: the host's; StopAccepting, stopped and paused_ns any.
 // Owns: the listening socket, held and throttled sockets.
 // Borrows: listener, ring, quotas, metrics and host.
@@ -26,6 +29,7 @@
 #include "engine/base/log_every.h"
 #include "engine/base/unique_fd.h"
 #include "engine/network/connection_quotas.h"
+#include "engine/network/listen_socket_handover.h"
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/timer/timing_wheel.h"
@@ -49,6 +53,9 @@ class Intake final : private ConnectionQuotas::RoomListener {
   // `slot` tells this intake's tokens (kind kAccept) from others on the ring.
   Intake(const Listener& listener, UniqueFd listen_fd, uint32_t slot, uring::Ring& ring,
          ConnectionQuotas& quotas, NetworkMetrics& metrics, Host& host);
+  // Goes on where another host's left off.
+  Intake(ListenSocketHandover& socket, uint32_t slot, uring::Ring& ring, NetworkMetrics& metrics,
+         Host& host);
   ~Intake();
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
@@ -70,12 +77,14 @@ class Intake final : private ConnectionQuotas::RoomListener {
   int64_t NextDeadlineNs() const { return next_deadline_ns_; }
   // The ring goes away, and with it what is armed.
   void Abandon();
+  // Accepts no more here; once released() the socket can be taken to another host. What
+  // is throttled is closed then.
+  void BeginRelease() { releasing_ = true; }
+  bool releasing() const { return releasing_; }
+  bool released() const { return releasing_ && !closed_ && armed_.empty(); }
+  std::unique_ptr<ListenSocketHandover> TakeSocket();
 
  private:
-  struct Held {
-    int fd = -1;
-    SocketAddress peer;
-  };
   struct Throttled : TimerEntry {
     int fd = -1;
   };
@@ -119,11 +128,12 @@ class Intake final : private ConnectionQuotas::RoomListener {
   std::vector<uint32_t> armed_;  // generations of the accepts in the kernel
   bool multishot_armed_ = false;
   bool cancel_sent_ = false;
+  bool releasing_ = false;
   bool closed_ = false;
   PauseReason pause_ = PauseReason::kNone;
   int64_t retry_ns_ = kNever;  // when a pause ends of itself
   int64_t next_deadline_ns_ = kNever;
-  std::deque<Held> held_;
+  std::deque<HeldSocket> held_;
   TimingWheel throttled_;
   LogEvery pause_log_;
   LogEvery refuse_log_;

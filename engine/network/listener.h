@@ -18,6 +18,8 @@
 
 namespace gyre {
 
+struct ListenSocketHandover;
+
 // Outlives the connections that came through it.
 struct Listener {
   int index = 0;
@@ -48,6 +50,10 @@ class ConnectionTarget {
   // The server has more connections than it may have: closes one, and goes on
   // while its claim to close another is granted. Any thread.
   virtual void EnqueueShed() = 0;
+  // Accepts from it, too. Any thread.
+  virtual void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) = 0;
+  // How many it accepts from, those on their way here or from here included.
+  virtual int32_t listening_sockets() const = 0;
 
  protected:
   ~ConnectionTarget() = default;

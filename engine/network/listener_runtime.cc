@@ -88,11 +88,7 @@ absl::Status ListenerRuntime::StartProcessors(absl::Status* registered) {
 absl::Status ListenerRuntime::StartAccepting() {
   if (reuse_port()) {
     for (UniqueFd& listen_fd : listen_fds_) {
-      auto socket = std::make_unique<ListenSocketHandover>();
-      socket->listen_fd = std::move(listen_fd);
-      socket->listener = &listener_;
-      socket->quotas = &shared_.quotas;
-      processors_.Listen(std::move(socket));
+      Listen(std::move(listen_fd));
     }
     return absl::OkStatus();
   }
@@ -129,10 +125,24 @@ void ListenerRuntime::AddTo(const std::shared_ptr<ConnectionList>& list) {
 }
 
 absl::Status ListenerRuntime::ResizeNetworkThreads(int32_t count) {
-  if (reuse_port()) {
-    return absl::UnimplementedError("network threads with accept_mode=reuseport stay as they are");
+  GYRE_RETURN_IF_ERROR(processors_.Resize(count));
+  // Those that shrinking left over are moved; they are closed only with the listener.
+  while (reuse_port() && listening_ < count) {
+    GYRE_ASSIGN_OR_RETURN(
+        ListenSocket socket,
+        OpenListenSocket(listener_.bound, shared_.options.sockets, /*reuse_port=*/true));
+    Listen(std::move(socket.fd));
   }
-  return processors_.Resize(count);
+  return absl::OkStatus();
+}
+
+void ListenerRuntime::Listen(UniqueFd listen_fd) {
+  auto socket = std::make_unique<ListenSocketHandover>();
+  socket->listen_fd = std::move(listen_fd);
+  socket->listener = &listener_;
+  socket->quotas = &shared_.quotas;
+  ++listening_;
+  processors_.set().PlaceListenSocket(std::move(socket));
 }
 
 void ListenerRuntime::JoinAcceptor() {

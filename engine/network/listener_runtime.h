@@ -89,6 +89,8 @@ class ListenerRuntime {
   absl::Status Bind();
   void WarnIfOpen() const;
   absl::Status MakeAcceptor();
+  // One of the processors accepts from it.
+  void Listen(UniqueFd listen_fd);
 
   const ListenerOptions& options_;
   NetworkPlane& plane_;
@@ -96,6 +98,7 @@ class ListenerRuntime {
   Listener listener_;
   // Until those who accept have them: one, or with reuse_port one for each processor.
   std::vector<UniqueFd> listen_fds_;
+  int32_t listening_ = 0;  // sockets that processors have
   ProcessorPool processors_;
   std::unique_ptr<Acceptor> acceptor_;  // null with reuse_port
   std::unique_ptr<ThreadRunner> acceptor_thread_;

@@ -26,7 +26,7 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
               options_.connection.max_in_flight_requests_per_connection,
               options_.connection.max_in_flight_bytes_per_connection, ring_->recv_is_multishot()},
       receive_buffers_(seat.receive_buffers()),
-      intakes_(*ring_, metrics_, seat, seat),
+      intakes_(*ring_, metrics_, seat),
       table_(options_.max_connections, limits_, seat.first_generation()),
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
@@ -163,7 +163,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   }
 
   if (retiring_ && open_connections() == 0 && table_.size() == 0 &&
-      receive_buffers_.lent_count() == 0 && !seat_.HasMail() && intakes_.listening() == 0) {
+      receive_buffers_.lent_count() == 0 && !seat_.HasMail() && seat_.listening_sockets() == 0) {
     retired_.store(true, std::memory_order_release);
   }
 

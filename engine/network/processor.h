@@ -70,13 +70,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   ~Processor() override;
 
   // --- any thread --------------------------------------------------------------
-  // Accepts from it, too, until StopAccepting.
-  void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
-    intakes_.Enqueue(std::move(socket));
-  }
   void StopAccepting() { intakes_.StopAccepting(); }
-  // Listening sockets it accepts from, those on their way here included.
-  int32_t listening() const { return intakes_.listening(); }
   void Wake() override { ring_->Wake(); }
   // Each connection is closed at its next frame boundary with nothing in flight.
   void BeginDrain();
@@ -256,7 +250,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   std::atomic<bool> started_{false};
   PlaintextTransport plaintext_ ABSL_GUARDED_BY(owner_);
   ReceiveBuffers& receive_buffers_;  // the seat's
-  ProcessorIntakes intakes_;         // Enqueue and StopAccepting come from any thread
+  ProcessorIntakes intakes_;         // StopAccepting comes from any thread
   ConnectionTable table_ ABSL_GUARDED_BY(owner_);
   ResponseSender sender_ ABSL_GUARDED_BY(owner_);
   TimingWheel deadlines_ ABSL_GUARDED_BY(owner_);

@@ -5,16 +5,6 @@
 
 namespace gyre {
 
-ProcessorIntakes::~ProcessorIntakes() {
-  while (MpscNode* node = sockets_.Pop()) delete static_cast<ListenSocketHandover*>(node);
-}
-
-void ProcessorIntakes::Enqueue(std::unique_ptr<ListenSocketHandover> socket) {
-  listening_.fetch_add(1, std::memory_order_acq_rel);
-  sockets_.Push(socket.release());
-  WakeForIntake();
-}
-
 void ProcessorIntakes::StopAccepting() {
   stop_accepting_.store(true, std::memory_order_seq_cst);
   WakeForIntake();
@@ -22,7 +12,7 @@ void ProcessorIntakes::StopAccepting() {
 
 void ProcessorIntakes::WakeForIntake() {
   news_.store(true, std::memory_order_seq_cst);
-  waker_.WakeIfParked();
+  seat_.WakeIfParked();
 }
 
 void ProcessorIntakes::OnCompletion(const uring::Completion& completion, int64_t now_ns) {
@@ -32,24 +22,38 @@ void ProcessorIntakes::OnCompletion(const uring::Completion& completion, int64_t
 }
 
 bool ProcessorIntakes::RunOnce(int64_t now_ns) {
-  const bool news = news_.exchange(false, std::memory_order_seq_cst);
-  if (!news && !std::exchange(completed_, false) && now_ns < NextDeadlineNs()) return false;
-  while (MpscNode* node = sockets_.Pop()) {
-    const std::unique_ptr<ListenSocketHandover> socket(static_cast<ListenSocketHandover*>(node));
-    intakes_.push_back(std::make_unique<Intake>(
-        *socket->listener, std::move(socket->listen_fd), static_cast<uint32_t>(intakes_.size()),
-        ring_, *socket->quotas, metrics_, static_cast<Intake::Host&>(*this)));
+  bool work = news_.exchange(false, std::memory_order_seq_cst);
+  while (std::unique_ptr<ListenSocketHandover> socket = seat_.PopListenSocket()) {
+    work = true;
+    Add(std::move(socket));
   }
+  if (std::exchange(completed_, false)) work = true;
+  if (!work && now_ns < NextDeadlineNs()) return false;
   const bool stop = stop_accepting_.load(std::memory_order_seq_cst);
   for (std::unique_ptr<Intake>& intake : intakes_) {
     if (intake == nullptr) continue;
     if (stop && !intake->stopping()) intake->StopAccepting();
     intake->RunOnce(now_ns);
-    if (!intake->stopped()) continue;
+    if (intake->released()) {
+      move_to_->PlaceListenSocket(intake->TakeSocket());
+    } else if (!intake->stopped()) {
+      continue;
+    }
     intake.reset();
-    listening_.fetch_sub(1, std::memory_order_acq_rel);
+    seat_.OnListenSocketLeft();
   }
   return true;
+}
+
+void ProcessorIntakes::Add(std::unique_ptr<ListenSocketHandover> socket) {
+  if (leaving_) {
+    move_to_->PlaceListenSocket(std::move(socket));
+    seat_.OnListenSocketLeft();
+    return;
+  }
+  const auto slot = static_cast<uint32_t>(intakes_.size());
+  intakes_.push_back(
+      std::make_unique<Intake>(*socket, slot, ring_, metrics_, static_cast<Intake::Host&>(*this)));
 }
 
 int64_t ProcessorIntakes::NextDeadlineNs() const {
@@ -60,9 +64,30 @@ int64_t ProcessorIntakes::NextDeadlineNs() const {
   return deadline_ns;
 }
 
+void ProcessorIntakes::MoveTo(ProcessorSet* others) {
+  leaving_ = true;
+  move_to_ = others;
+  for (const std::unique_ptr<Intake>& intake : intakes_) {
+    if (intake != nullptr) intake->BeginRelease();
+  }
+  news_.store(true, std::memory_order_seq_cst);
+}
+
+void ProcessorIntakes::MoveSurplusTo(ProcessorSet* set) {
+  move_to_ = set;
+  int32_t surplus = set->ListenSurplus(seat_);
+  for (const std::unique_ptr<Intake>& intake : intakes_) {
+    if (surplus == 0) break;
+    if (intake == nullptr || intake->releasing()) continue;
+    intake->BeginRelease();
+    --surplus;
+  }
+  news_.store(true, std::memory_order_seq_cst);
+}
+
 void ProcessorIntakes::OnAdmitted(std::unique_ptr<NewConnection> connection) {
   // Through the mailbox, which bounds how many are taken in one turn.
-  target_.EnqueueConnection(std::move(connection));
+  seat_.EnqueueConnection(std::move(connection));
 }
 
 void ProcessorIntakes::Abandon() {
@@ -70,7 +95,7 @@ void ProcessorIntakes::Abandon() {
     if (intake == nullptr) continue;
     intake->Abandon();
     intake.reset();
-    listening_.fetch_sub(1, std::memory_order_acq_rel);
+    seat_.OnListenSocketLeft();
   }
 }
 

@@ -1,9 +1,10 @@
 // The listening sockets that a processor accepts from itself (accept_mode
 // reuseport): an intake for each, on the processor's ring.
 //
-// Threads: the processor's; Enqueue, StopAccepting and listening any.
-// Owns: its intakes.  Borrows: ring, target, waker and metrics.
-// Invariant: listening() counts a listening socket from Enqueue until it is closed.
+// Threads: the processor's; StopAccepting any.
+// Owns: its intakes.  Borrows: ring, seat and metrics; the set it moves sockets to.
+// Invariant: the seat counts a listening socket from its arrival until it is closed or
+// has been placed elsewhere.
 #ifndef GYRE_ENGINE_NETWORK_PROCESSOR_INTAKES_H_
 #define GYRE_ENGINE_NETWORK_PROCESSOR_INTAKES_H_
 
@@ -12,39 +13,26 @@
 #include <memory>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
-#include "engine/concurrent/mpsc_queue.h"
-#include "engine/network/connection_quotas.h"
 #include "engine/network/intake.h"
+#include "engine/network/listen_socket_handover.h"
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
-#include "engine/network/receive_buffers.h"
+#include "engine/network/processor_seat.h"
+#include "engine/network/processor_set.h"
 #include "engine/uring/ring.h"
 
 namespace gyre {
 
-// A listening socket on its way to the processor that shall accept from it.
-struct ListenSocketHandover : MpscNode {
-  UniqueFd listen_fd;
-  const Listener* listener = nullptr;
-  ConnectionQuotas* quotas = nullptr;
-};
-
 class ProcessorIntakes final : private Intake::Host {
  public:
-  // `target` gets the admitted connections; it is the processor itself.
-  ProcessorIntakes(uring::Ring& ring, NetworkMetrics& metrics, ConnectionTarget& target,
-                   Waker& waker)
-      : ring_(ring), metrics_(metrics), target_(target), waker_(waker) {}
-  ~ProcessorIntakes();
+  // The seat's connections are the processor's own.
+  ProcessorIntakes(uring::Ring& ring, NetworkMetrics& metrics, ProcessorSeat& seat)
+      : ring_(ring), metrics_(metrics), seat_(seat) {}
   ProcessorIntakes(const ProcessorIntakes&) = delete;
   ProcessorIntakes& operator=(const ProcessorIntakes&) = delete;
 
-  // --- any thread ------------------------------------------------------------------
-  void Enqueue(std::unique_ptr<ListenSocketHandover> socket);
-  // Every listening socket is closed; done when listening() is 0.
+  // Any thread. Every listening socket is closed; done when the seat has none.
   void StopAccepting();
-  int32_t listening() const { return listening_.load(std::memory_order_acquire); }
 
   // --- the processor's thread --------------------------------------------------------
   // A completion of kind kAccept.
@@ -52,27 +40,32 @@ class ProcessorIntakes final : private Intake::Host {
   // True: something was done.
   bool RunOnce(int64_t now_ns);
   int64_t NextDeadlineNs() const;
-  // Nothing waits for RunOnce.
+  // Nothing but the seat's mail waits for RunOnce.
   bool AtRest() const { return !news_.load(std::memory_order_seq_cst); }
+  // Every listening socket, those that still come included, goes to another of the set,
+  // of which this processor is no member any more.
+  void MoveTo(ProcessorSet* others);
+  // What is more than its share goes to others of the set.
+  void MoveSurplusTo(ProcessorSet* set);
   void Abandon();
 
  private:
   // Intake::Host.
   void OnAdmitted(std::unique_ptr<NewConnection> connection) override;
   void WakeForIntake() override;
+  void Add(std::unique_ptr<ListenSocketHandover> socket);
 
   uring::Ring& ring_;
   NetworkMetrics& metrics_;
-  ConnectionTarget& target_;
-  Waker& waker_;
-  // [i] has slot i; null once it has stopped.
+  ProcessorSeat& seat_;
+  // [i] has slot i; null when it has stopped or moved.
   std::vector<std::unique_ptr<Intake>> intakes_;
-  bool completed_ = false;  // completions since the last RunOnce
+  bool completed_ = false;           // completions since the last RunOnce
+  bool leaving_ = false;             // what comes is passed on
+  ProcessorSet* move_to_ = nullptr;  // where released sockets go
 
-  MpscQueue sockets_;
   std::atomic<bool> news_{false};
   std::atomic<bool> stop_accepting_{false};
-  std::atomic<int32_t> listening_{0};
 };
 
 }  // namespace gyre

@@ -9,6 +9,7 @@ namespace gyre {
 void Processor::BeginRetirement() {
   retiring_ = true;
   others_ = retire_to_.load(std::memory_order_seq_cst);
+  intakes_.MoveTo(others_);
   NoteStarved();
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();
@@ -20,6 +21,7 @@ void Processor::BeginRetirement() {
 void Processor::GiveSurplus(ProcessorSet* set) {
   if (retiring_ || draining_ || closing_all_) return;
   others_ = set;
+  intakes_.MoveSurplusTo(set);
   int64_t surplus = set->Surplus(seat_);
   table_.ForEach([this, &surplus](Slot& slot) {
     owner_.Assert();

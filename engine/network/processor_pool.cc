@@ -185,15 +185,6 @@ void ProcessorPool::Reap() {
   ReapRetired();
 }
 
-void ProcessorPool::Listen(std::unique_ptr<ListenSocketHandover> socket) {
-  MutexLock lock(mutex_);
-  const auto fewest =
-      std::min_element(active_.begin(), active_.end(), [](const Member& a, const Member& b) {
-        return a.processor->listening() < b.processor->listening();
-      });
-  fewest->processor->EnqueueListenSocket(std::move(socket));
-}
-
 void ProcessorPool::StopAccepting() {
   MutexLock lock(mutex_);
   for (const Member& member : active_) member.processor->StopAccepting();
@@ -202,7 +193,7 @@ void ProcessorPool::StopAccepting() {
 
 bool ProcessorPool::accepting() const {
   MutexLock lock(mutex_);
-  const auto accepts = [](const Member& member) { return member.processor->listening() > 0; };
+  const auto accepts = [](const Member& member) { return member.seat->listening_sockets() > 0; };
   return std::any_of(active_.begin(), active_.end(), accepts) ||
          std::any_of(retiring_.begin(), retiring_.end(), accepts);
 }

@@ -63,8 +63,6 @@ class ProcessorPool {
   int64_t open_connections() const { return set_.open_connections(); }
   bool running() const;
 
-  // The socket goes to the processor that has the fewest of them.
-  void Listen(std::unique_ptr<ListenSocketHandover> socket);
   void StopAccepting();
   bool accepting() const;
 

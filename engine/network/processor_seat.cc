@@ -33,6 +33,8 @@ ProcessorSeat::ProcessorSeat(int index, const ProcessorOptions& options, char* r
 
 ProcessorSeat::~ProcessorSeat() {
   DropResponses();
+  while (PopListenSocket() != nullptr) {
+  }
   if (own_base_ != nullptr) munmap(own_base_, own_bytes_);
 }
 
@@ -71,6 +73,12 @@ void ProcessorSeat::EnqueueRunStarted(RequestRun* run) {
 
 void ProcessorSeat::EnqueueShed() {
   WantShed();
+  WakeIfParked();
+}
+
+void ProcessorSeat::EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
+  listening_sockets_.fetch_add(1, std::memory_order_acq_rel);
+  listen_sockets_.Push(socket.release());
   WakeIfParked();
 }
 
@@ -121,11 +129,16 @@ void ProcessorSeat::Leave(uint32_t generation) {
 
 bool ProcessorSeat::HasMail() const {
   return !responses_.Empty() || !started_runs_.Empty() || !new_connections_.Empty() ||
-         !granted_.Empty() || room_.load(std::memory_order_seq_cst) != 0 ||
-         shed_.load(std::memory_order_seq_cst);
+         !granted_.Empty() || !listen_sockets_.Empty() ||
+         room_.load(std::memory_order_seq_cst) != 0 || shed_.load(std::memory_order_seq_cst);
 }
 
 RequestRun* ProcessorSeat::PopRunStarted() { return static_cast<RequestRun*>(started_runs_.Pop()); }
+
+std::unique_ptr<ListenSocketHandover> ProcessorSeat::PopListenSocket() {
+  return std::unique_ptr<ListenSocketHandover>(
+      static_cast<ListenSocketHandover*>(listen_sockets_.Pop()));
+}
 
 std::unique_ptr<NewConnection> ProcessorSeat::PopConnection() {
   return std::unique_ptr<NewConnection>(static_cast<NewConnection*>(new_connections_.Pop()));

@@ -19,6 +19,7 @@
 #include "engine/base/limits.h"
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/metrics/counter.h"
+#include "engine/network/listen_socket_handover.h"
 #include "engine/network/listener.h"
 #include "engine/network/receive_buffers.h"
 #include "engine/network/request_run.h"
@@ -43,12 +44,16 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   void EnqueueRunStarted(RequestRun* run) override;
   void EnqueueRoom(int lane) override;
   void EnqueueShed() override;
+  void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) override;
   void EnqueueGranted(MpscNode* wait);
   void WakeIfParked() override;
   int64_t open_connections() const override {
     return open_connections_.load(std::memory_order_acquire);
   }
   const std::atomic<int64_t>& open_connection_count() const { return open_connections_; }
+  int32_t listening_sockets() const override {
+    return listening_sockets_.load(std::memory_order_acquire);
+  }
   int index() const { return index_; }
 
   // --- the processor of the moment -------------------------------------------------
@@ -70,6 +75,8 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   RequestRun* PopRunStarted();
   MpscNode* PopGranted() { return granted_.Pop(); }
   std::unique_ptr<NewConnection> PopConnection();
+  std::unique_ptr<ListenSocketHandover> PopListenSocket();
+  void OnListenSocketLeft() { listening_sockets_.fetch_sub(1, std::memory_order_acq_rel); }
   // The lanes of which room was told since the last call, a bit for each.
   uint32_t TakeRoom() { return room_.load(std::memory_order_seq_cst) == 0 ? 0 : room_.exchange(0); }
   // True: a connection shall be closed, since the last call.
@@ -88,6 +95,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   uint32_t first_generation_ = 0;
 
   MpscQueue new_connections_;
+  MpscQueue listen_sockets_;
   MpscQueue responses_;
   MpscQueue started_runs_;
   MpscQueue granted_;
@@ -100,6 +108,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   std::atomic<uring::Ring*> ring_{nullptr};
   Gauge responses_queued_;  // written before anything is pushed
   std::atomic<int64_t> open_connections_{0};
+  std::atomic<int32_t> listening_sockets_{0};
 };
 
 }  // namespace gyre

@@ -41,6 +41,24 @@ void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
   targets_[least]->EnqueueConnection(std::move(connection));
 }
 
+void ProcessorSet::PlaceListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
+  MutexLock lock(mutex_);
+  DCHECK(!targets_.empty());
+  ConnectionTarget* const least = *std::min_element(
+      targets_.begin(), targets_.end(),
+      [](const auto* a, const auto* b) { return a->listening_sockets() < b->listening_sockets(); });
+  least->EnqueueListenSocket(std::move(socket));
+}
+
+int32_t ProcessorSet::ListenSurplus(const ConnectionTarget& target) const {
+  MutexLock lock(mutex_);
+  if (targets_.empty()) return 0;
+  int32_t count = 0;
+  for (const ConnectionTarget* each : targets_) count += each->listening_sockets();
+  const auto size = static_cast<int32_t>(targets_.size());
+  return std::max(0, target.listening_sockets() - (count + size - 1) / size);
+}
+
 void ProcessorSet::Shed() {
   MutexLock lock(mutex_);
   for (ConnectionTarget* target : targets_) target->EnqueueShed();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/concurrent/mutex.h"
+#include "engine/network/listen_socket_handover.h"
 #include "engine/network/listener.h"
 
 namespace gyre {
@@ -28,6 +29,10 @@ class ProcessorSet {
   // To the target with the fewest connections; in turn among equals. The set is
   // not empty.
   void Place(std::unique_ptr<NewConnection> connection);
+  // To the target that accepts from the fewest.
+  void PlaceListenSocket(std::unique_ptr<ListenSocketHandover> socket);
+  // From how many more than its share `target` accepts.
+  int32_t ListenSurplus(const ConnectionTarget& target) const;
   // Tells every target that there are too many connections.
   void Shed();
   size_t size() const;

@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -277,6 +279,55 @@ TEST_P(ConnectionQuotaTest, EveryProcessorGetsConnections) {
     // The kernel spreads by a hash of the addresses, the acceptor by load.
     if (!reuse_port()) EXPECT_EQ(count, 30) << name;
   }
+}
+
+TEST_P(ConnectionQuotaTest, WhileThreadsComeAndGoEveryClientIsAcceptedAndServed) {
+  // With reuseport a listening socket that were closed would reset its backlog, and a
+  // processor without one would get no connections.
+  auto server = Serve([](SocketServerOptions& options) {
+    options.num_network_threads = 2;
+    options.max_connections = 20;
+    options.sockets.listen_backlog_size = 256;
+  });
+  std::atomic<bool> done{false};
+  std::atomic<int> served{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&] {
+      while (!done.load()) {
+        Client client(server->port());
+        ASSERT_TRUE(Served(client, "hello"));
+        ++served;
+      }
+    });
+  }
+  for (int32_t threads : {4, 2, 1, 2, 4, 3}) {
+    const int before = served.load();
+    ASSERT_TRUE(server->server().ResizeNetworkThreads(threads).ok());
+    EXPECT_EQ(server->server().network_threads(), threads);
+    EXPECT_TRUE(AwaitTrue([&] { return served.load() > before + 30; }));
+  }
+  done.store(true);
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(server->AwaitConnections(0));
+  EXPECT_EQ(server->server().connection_quotas().held(), 0);
+}
+
+TEST_P(ConnectionQuotaTest, WhatIsHeldMovesWithItsListeningSocket) {
+  auto server = Serve([](SocketServerOptions& options) {
+    options.num_network_threads = 2;
+    options.max_connections = 2;
+  });
+  std::vector<Client> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.emplace_back(server->port());
+    clients.back().SendFrame("hello");
+  }
+  ASSERT_TRUE(server->AwaitConnections(2));
+  ASSERT_TRUE(server->server().ResizeNetworkThreads(1).ok());
+  // Each is in the backlog, held or served; none was lost on the way.
+  ASSERT_TRUE(server->server().connection_quotas().SetMaxConnections(20).ok());
+  for (Client& client : clients) EXPECT_EQ(client.ReadFrame(), "hello");
 }
 
 TEST_P(ConnectionQuotaTest, AnIpv6ListenerOnPortZeroServes) {

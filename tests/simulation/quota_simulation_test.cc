@@ -64,6 +64,8 @@ class Host final : private Intake::Host {
   Host(World& world, const Listener& listener, std::unique_ptr<SimRing> ring, int listen_fd);
   bool Step(int64_t now_ns);
   Intake& intake() { return *intake_; }
+  // The listening socket leaves, and comes to an intake on another ring.
+  void MoveTo(std::unique_ptr<SimRing> ring);
   int listen_fd() const { return listen_fd_; }
 
  private:
@@ -71,7 +73,8 @@ class Host final : private Intake::Host {
   void WakeForIntake() override { woken_ = true; }
 
   World& world_;
-  const std::unique_ptr<SimRing> ring_;
+  std::unique_ptr<SimRing> ring_;
+  std::unique_ptr<SimRing> next_ring_;
   const int listen_fd_;
   bool woken_ = true;
   int last_order_ = -1;  // of the clients that were admitted through it
@@ -149,7 +152,22 @@ bool Host::Step(int64_t now_ns) {
   if (count == 0 && !woken_ && now_ns < intake_->NextDeadlineNs()) return false;
   woken_ = false;
   intake_->RunOnce(now_ns);
+  if (intake_->released()) {
+    const std::unique_ptr<ListenSocketHandover> socket = intake_->TakeSocket();
+    intake_.reset();
+    ring_ = std::move(next_ring_);
+    woken_ = true;
+    intake_ = std::make_unique<Intake>(*socket, 3, *ring_, world_.metrics_,
+                                       static_cast<Intake::Host&>(*this));
+  }
   return true;
+}
+
+void Host::MoveTo(std::unique_ptr<SimRing> ring) {
+  if (intake_->releasing() || intake_->stopping()) return;
+  next_ring_ = std::move(ring);
+  intake_->BeginRelease();
+  woken_ = true;
 }
 
 void Host::OnAdmitted(std::unique_ptr<NewConnection> connection) {
@@ -324,6 +342,15 @@ void World::Run() {
   scheduler_.Add("leaves", [this] { return ClientLeaves(); });
   scheduler_.Add("server", [this] { return ServerCloses(); });
   if (random_.OneIn(2)) scheduler_.Add("changes", [this] { return ChangeMaximum(); });
+  if (random_.OneIn(3)) {
+    scheduler_.Add("moves", [this] {
+      if (random_.OneIn(200)) {
+        hosts_[random_.Below(hosts_.size())]->MoveTo(
+            std::make_unique<SimRing>(random_.Next(), SimRing::Options(), network_));
+      }
+      return false;
+    });
+  }
   if (random_.OneIn(3)) {
     scheduler_.Add("descriptors", [this] {
       if (random_.OneIn(50)) network_.SetAcceptError(random_.OneIn(2) ? 0 : EMFILE);

@@ -17,10 +17,13 @@ class FakeTarget final : public ConnectionTarget {
   }
   int64_t open_connections() const override { return open.load(); }
   void EnqueueShed() override { ++sheds; }
+  void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover>) override { ++listening; }
+  int32_t listening_sockets() const override { return listening; }
 
   std::atomic<int64_t> open{0};
   std::atomic<bool> removed{false};
   int sheds = 0;
+  int32_t listening = 0;
 };
 
 void Place(ProcessorSet& set, int count) {
@@ -49,6 +52,22 @@ TEST(ProcessorSetTest, TheOneWithTheFewestIsServedFirst) {
   Place(set, 6);
   EXPECT_EQ(old_one.open + new_one.open, 24);
   EXPECT_EQ(old_one.open, 12);
+}
+
+TEST(ProcessorSetTest, ListeningSocketsAreSpreadAndTheSurplusIsKnown) {
+  FakeTarget a, b;
+  ProcessorSet set;
+  set.Add(&a);
+  set.Add(&b);
+  for (int i = 0; i < 5; ++i) set.PlaceListenSocket(std::make_unique<ListenSocketHandover>());
+  EXPECT_EQ(a.listening + b.listening, 5);
+  EXPECT_EQ(set.ListenSurplus(a), 0);
+  FakeTarget c;
+  set.Add(&c);
+  EXPECT_EQ(set.ListenSurplus(a) + set.ListenSurplus(b), 1);
+  EXPECT_EQ(set.ListenSurplus(c), 0);
+  set.PlaceListenSocket(std::make_unique<ListenSocketHandover>());
+  EXPECT_EQ(c.listening, 1);
 }
 
 TEST(ProcessorSetTest, EveryTargetIsToldOfExcess) {
