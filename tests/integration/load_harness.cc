@@ -35,14 +35,6 @@ void SleepMs(int64_t ms) {
   }
 }
 
-template <typename Response>
-void Reply(Request* request, const Response& response, int32_t correlation_id, int16_t version) {
-  std::string bytes(proto::ResponseSize(response, version), '\0');
-  wire::Writer writer(bytes.data(), bytes.size());
-  proto::EncodeResponse(writer, response, correlation_id, version);
-  request->Reply(NetworkSend(Buffer::CopyOf(bytes)));
-}
-
 }  // namespace
 
 absl::StatusOr<RunResult> RunLoad(uint16_t port, std::vector<std::string> flags) {
@@ -127,6 +119,21 @@ std::function<void(int fd)> EchoWith(
 LyingBroker::LyingBroker(std::function<Treatment(int64_t n)> treat) : treat_(std::move(treat)) {
   server_ = std::make_unique<testing::TestServer>("", [this](Request* r) { Serve(r); });
   server_->handler().runs_inline = false;  // It sleeps.
+}
+
+template <typename Response>
+void LyingBroker::Reply(Request* request, const Response& response, int32_t correlation_id,
+                        int16_t version) {
+  std::string bytes(proto::ResponseSize(response, version), '\0');
+  wire::Writer writer(bytes.data(), bytes.size());
+  proto::EncodeResponse(writer, response, correlation_id, version);
+  constexpr bool kIsData =
+      Response::kApiKey == ApiKey::kProduce || Response::kApiKey == ApiKey::kFetch;
+  if (kIsData && garble != nullptr) {
+    MutexLock lock(garble_mutex_);
+    garble(&bytes);
+  }
+  request->Reply(NetworkSend(Buffer::CopyOf(bytes)));
 }
 
 int64_t LyingBroker::kept_count() {

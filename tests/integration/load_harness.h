@@ -74,6 +74,8 @@ class LyingBroker {
   // Set before the run.
   bool offers_identities = false;
   ErrorCode create_topic_error = ErrorCode::kNone;
+  // Changes the bytes of answers to Produce and Fetch, behind their size.
+  std::function<void(std::string* frame)> garble;
 
  private:
   struct Partition {
@@ -82,6 +84,8 @@ class LyingBroker {
   };
 
   void Serve(Request* request);
+  template <typename Response>
+  void Reply(Request* request, const Response& response, int32_t correlation_id, int16_t version);
   void OnProduce(Request* request, absl::string_view body, int32_t correlation_id);
   void OnFetch(Request* request, absl::string_view body, int32_t correlation_id);
   int64_t Keep(Partition& partition, std::string batch, Treatment treatment)
@@ -92,6 +96,7 @@ class LyingBroker {
   std::vector<Partition> partitions_ ABSL_GUARDED_BY(mutex_);
   int64_t batch_count_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t kept_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  Mutex garble_mutex_;
   std::unique_ptr<testing::TestServer> server_;
 };
 

@@ -1,11 +1,13 @@
 // gyre_load's produce, consume and end-to-end against a broker that lies: each lie is
 // seen, and counted right.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/random.h"
 #include "gtest/gtest.h"
 #include "tests/integration/load_harness.h"
 #include "tools/load/report/html.h"
@@ -137,6 +139,23 @@ TEST_P(LoadKafkaTest, AStallShowsInThePercentiles) {
   // Two thirds of the records were due in the second that stood still.
   EXPECT_GE(totals.latency.Percentile(75), 400'000'000);
   EXPECT_GE(totals.latency.max(), 1'000'000'000);
+}
+
+TEST_P(LoadKafkaTest, GarbageInAnAnswerEndsNeitherTheRunNorTheProgram) {
+  Random random(20);
+  LyingBroker broker([](int64_t) { return Treatment::kKeep; });
+  broker.garble = [&random](std::string* frame) {
+    if (!random.OneIn(4)) return;
+    // Behind the size and the correlation id; sometimes the size, too.
+    const size_t first = random.OneIn(5) ? 0 : 8;
+    for (uint64_t left = random.Below(4) + 1; left > 0; --left) {
+      const size_t at = first + random.Below(std::min<uint64_t>(frame->size() - first, 200));
+      (*frame)[at] = static_cast<char>(random.Next());
+    }
+  };
+  const RunResult result = RunAgainst(broker, GetParam(), {"--drain=200ms", "--timeout=300ms"});
+  EXPECT_FALSE(result.valid());
+  EXPECT_FALSE(result.parts[0].reasons.empty());
 }
 
 TEST(LoadKafkaConsumeTest, WhatAnEarlierRunWroteIsCheckedByItself) {

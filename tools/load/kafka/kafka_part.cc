@@ -58,6 +58,9 @@ void KafkaPart::Settle(const std::atomic<bool>& interrupted, PartResult* result)
     result->has_latency = false;
     result->notes.push_back("acks=0: nothing is answered, so there is no latency to measure");
   }
+  if (workload == Workload::kConsume) {
+    result->notes.push_back("the latency is a Fetch's: from its sending to its records");
+  }
   if (workload == Workload::kProduce) {
     if (part_.options.verify && !interrupted) ReadBack(interrupted, result);
     return;
@@ -126,6 +129,7 @@ void KafkaPart::ReadBack(const std::atomic<bool>& interrupted, PartResult* resul
     consumer.Turn(now_ns);
     connector.RunOnce(kMaxWaitNs);
   }
+  if (interrupted.load(std::memory_order_relaxed)) return;  // Half of it says nothing.
   result->checked = true;
   result->unread_partitions = to_the_end ? consumer.unread_count(ends) : 0;
   for (const PartitionReader& reader : consumer.readers()) {
