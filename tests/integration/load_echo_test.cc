@@ -20,13 +20,15 @@ namespace {
 
 using testing::TestServer;
 
-// 400 echoes, eight under way at once.
+// 400 echoes; all of them may be under way at once.
 const std::vector<std::string> kShort = {"--workload=echo", "--rate=1000",    "--duration=400ms",
-                                         "--warmup=0",      "--pipeline=400", "--drain=300ms",
+                                         "--warmup=0",      "--pipeline=400", "--drain=20s",
                                          "--record_size=64"};
 
-PartResult RunShort(uint16_t port) {
-  absl::StatusOr<RunResult> result = RunLoad(port, kShort);
+PartResult RunShort(uint16_t port, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> flags = kShort;
+  flags.insert(flags.end(), more.begin(), more.end());
+  absl::StatusOr<RunResult> result = RunLoad(port, flags);
   EXPECT_TRUE(result.ok()) << result.status();
   if (!result.ok()) return {};
   EXPECT_EQ(result->parts[0].reasons.empty(), result->valid());
@@ -73,7 +75,7 @@ TEST(LoadEchoTest, AnswersThatDoNotComeAreLost) {
     return n == 10 || n == 11 || n == 200 ? std::vector<std::string>{}
                                           : std::vector<std::string>{frame};
   }));
-  const PartResult part = RunShort(peer.port());
+  const PartResult part = RunShort(peer.port(), {"--drain=2s"});
   EXPECT_EQ(part.checks.lost, 3);
   EXPECT_EQ(part.checks.duplicated + part.checks.reordered + part.checks.corrupted, 0);
   EXPECT_TRUE(absl::StrContains(Reasons(part), "3 lost")) << Reasons(part);
@@ -127,7 +129,7 @@ TEST(LoadEchoTest, AConnectionThatIsClosedIsNotPassedOverInSilence) {
       if (!PlainPeer::Write(fd, testing::Framed(frame))) return;
     }
   });
-  const PartResult part = RunShort(peer.port());
+  const PartResult part = RunShort(peer.port(), {"--pipeline=10"});
   EXPECT_EQ(part.connections_lost, 1);
   EXPECT_TRUE(absl::StrContains(Reasons(part), "1 connections were lost")) << Reasons(part);
   EXPECT_GT(part.checks.checked, 100) << "it went on over a new one";
@@ -160,7 +162,7 @@ TEST(LoadEchoTest, ChurnCountsWhatIsRefused) {
   });
   absl::StatusOr<RunResult> result =
       RunLoad(peer.port(), {"--workload=connect", "--rate=100", "--duration=400ms", "--warmup=0",
-                            "--connections=20", "--drain=2s"});
+                            "--connections=10", "--drain=20s"});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->parts[0].totals.error_count(), 10);
   EXPECT_FALSE(result->valid());
@@ -190,7 +192,10 @@ TEST(LoadEchoTest, WhatCannotRunSaysSoInOneLine) {
   };
   uint16_t refused = 0;
   {
-    PlainPeer peer([](int) {});
+    PlainPeer peer([](int fd) {
+      std::string frame;
+      PlainPeer::ReadFrame(fd, &frame);
+    });
     refused = peer.port();
     for (const char* workload : {"--workload=produce", "--workload=consume"}) {
       expect(peer.port(), workload, "closed by the peer");
@@ -206,6 +211,7 @@ TEST(LoadEchoTest, WhatCannotRunSaysSoInOneLine) {
     }
   });
   expect(hangs.port(), "--workload=produce", "no answer to ApiVersions within 300 ms");
+  expect(hangs.port(), "--workload=connect", "not answered within 300 ms");
   PlainPeer web([](int fd) {
     std::string frame;
     PlainPeer::ReadFrame(fd, &frame);

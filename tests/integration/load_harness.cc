@@ -54,7 +54,7 @@ PlainPeer::PlainPeer(std::function<void(int fd)> serve)
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   PCHECK(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-  PCHECK(listen(listener_.get(), 16) == 0);
+  PCHECK(listen(listener_.get(), 64) == 0);
   socklen_t size = sizeof(address);
   getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
   port_ = ntohs(address.sin_port);

@@ -22,7 +22,7 @@ using Treatment = LyingBroker::Treatment;
 // 300 records, each a batch of its own, into two partitions.
 const std::vector<std::string> kShort = {"--rate=1000",    "--duration=300ms",  "--warmup=0",
                                          "--partitions=2", "--batch_records=1", "--record_size=100",
-                                         "--drain=5s",     "--timeout=5s"};
+                                         "--drain=20s",    "--timeout=20s"};
 
 RunResult RunAgainst(LyingBroker& broker, const std::string& workload,
                      const std::vector<std::string>& more = {}) {
@@ -161,7 +161,7 @@ TEST_P(LoadKafkaTest, GarbageInAnAnswerEndsNeitherTheRunNorTheProgram) {
 TEST(LoadKafkaConsumeTest, WhatAnEarlierRunWroteIsCheckedByItself) {
   LyingBroker broker(Every(40, Treatment::kDrop));
   RunAgainst(broker, "produce", {"--noverify"});
-  const RunResult result = RunAgainst(broker, "consume", {"--rate=0"});
+  const RunResult result = RunAgainst(broker, "consume", {"--rate=0", "--duration=20s"});
   EXPECT_EQ(Checks(result), "3 lost 0 duplicated 0 reordered 0 corrupted");
   EXPECT_EQ(result.parts[0].totals.operations_in_window, 297);
 }

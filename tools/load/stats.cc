@@ -114,6 +114,7 @@ void Recorder::Error(absl::string_view what, int64_t now_ns, int64_t count) {
 }
 
 void Recorder::CloseSecond(int64_t now_ns) {
+  if (now_ns < window_.start_ns) return;
   board_.Publish(second_, current_);
   current_ = Second();
   const int64_t since_ns = now_ns - window_.warm_end_ns;

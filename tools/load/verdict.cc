@@ -44,7 +44,8 @@ void JudgePart(PartResult* part) {
   for (const auto& [what, times] : part->totals.errors) {
     reasons->push_back(absl::StrCat(times, " errors: ", what));
   }
-  if (part->totals.operations_in_window == 0 && part->open_connections == 0) {
+  if (part->totals.operations_in_window == 0 && part->totals.operations == 0 &&
+      part->open_connections == 0) {
     reasons->push_back("nothing was measured");
   }
 }

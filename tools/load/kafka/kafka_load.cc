@@ -137,6 +137,7 @@ int64_t KafkaLoad::TurnProducers(int64_t now_ns) {
 
 int64_t KafkaLoad::Turn(int64_t now_ns) {
   client_->Turn(now_ns);
+  if (now_ns < recorder_->window().start_ns) return recorder_->window().start_ns;
   int64_t next_ns = now_ns + kIdleTurnNs;
   if (!producers_.empty()) next_ns = std::min(next_ns, TurnProducers(now_ns));
   for (auto& consumer : consumers_) consumer->Turn(now_ns);

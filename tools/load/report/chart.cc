@@ -92,7 +92,7 @@ void Plot::AppendLine(const Line& line, size_t index, std::string* svg) const {
   }
   absl::StrAppendFormat(svg, "<polyline class='s%d%s' points='%s'/>", index % 3,
                         line.dashed ? " dashed" : "", points);
-  const double at = kLeft + 130 * static_cast<double>(index);
+  const double at = kLeft + 180 * static_cast<double>(index);
   absl::StrAppendFormat(svg,
                         "<line class='s%d%s' x1='%.0f' x2='%.0f' y1='26' y2='26'/>"
                         "<text class='label' x='%.0f' y='30'>%s</text>",

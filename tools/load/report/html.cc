@@ -32,7 +32,7 @@ th { color: var(--soft); font-weight: 500 }
 svg { width: 100%; height: auto; margin: .8em 0 } svg .title { fill: var(--ink); font-size: 13px; font-weight: 600 } svg .label { fill: var(--soft); font-size: 11px }
 svg line, svg polyline { fill: none; stroke-width: 1.8 } svg .grid { stroke: var(--edge); stroke-width: 1 } .s0 { stroke: var(--a) } .s1 { stroke: var(--b) } .s2 { stroke: var(--c) } .dashed { stroke-dasharray: 5 4 }
 .verdict { display: inline-block; padding: .2em .8em; border-radius: .4em; color: #fff; font-weight: 600 } .ok { background: #2c7a2c } .bad { background: #b3261e }
-.bar { background: var(--a); height: .8em; display: inline-block; vertical-align: middle } .soft { color: var(--soft) } code { font-size: .9em }
+.bar { background: var(--a); height: .8em; display: inline-block; vertical-align: middle } pre { overflow-x: auto } .soft { color: var(--soft) } code { font-size: .9em }
 </style></head><body>
 )";
 
@@ -97,6 +97,8 @@ std::string SeriesCharts(const PartResult& part) {
                    {.name = "p99", .points = {}, .dashed = false},
                    {.name = "max", .points = {}, .dashed = true}};
   for (const SecondSummary& second : part.seconds) {
+    // The last one is cut where the window ends.
+    if (static_cast<double>(second.second) + 1 > part.measured_s + 0.01) continue;
     const auto x = static_cast<double>(second.second);
     rate.lines[0].points.emplace_back(x, static_cast<double>(second.operations));
     if (part.rate_asked > 0) rate.lines[1].points.emplace_back(x, part.rate_asked);

@@ -28,7 +28,17 @@ ConnectLoad::ConnectLoad(Part& part, int32_t thread)
 
 absl::Status ConnectLoad::Open(Connector& connector) {
   connector_ = &connector;
-  return Begin(0, part_.clock->NowNs());
+  opened_ns_ = part_.clock->NowNs();
+  return Begin(0, opened_ns_);
+}
+
+absl::Status ConnectLoad::failure() const {
+  if (failure_.ok() && !probed_ && part_.clock->NowNs() - opened_ns_ > part_.options.timeout_ns) {
+    return absl::DeadlineExceededError(absl::StrCat("the first request was not answered within ",
+                                                    part_.options.timeout_ns / 1'000'000,
+                                                    " ms (--noround_trip sends none)"));
+  }
+  return failure_;
 }
 
 std::string ConnectLoad::Request(int32_t correlation_id) const {

@@ -19,7 +19,7 @@ class ConnectLoad final : public ThreadLoad {
 
   absl::Status Open(Connector& connector) override;
   bool ready() const override { return probed_; }
-  absl::Status failure() const override { return failure_; }
+  absl::Status failure() const override;
   void Start(Recorder& recorder) override;
   int64_t Turn(int64_t now_ns) override;
   bool Done(int64_t now_ns) const override;
@@ -53,6 +53,7 @@ class ConnectLoad final : public ThreadLoad {
   int32_t under_way_ = 0;
   int32_t next_correlation_id_ = 0x67790000;
   int64_t next_timeout_check_ns_ = 0;
+  int64_t opened_ns_ = 0;
   bool probed_ = false;  // one connection worked before the clock started
   absl::Status failure_;
   int64_t answered_ = 0;

@@ -82,7 +82,6 @@ void EchoLoad::OnClosed(ConnectionHandle connection, const absl::Status& why) {
   stream->connecting = false;
   SettleStream(*stream);
   const int64_t now_ns = part_.clock->NowNs();
-  if (now_ns >= recorder_->window().end_ns) return;
   // At the next turn of the clock: a server that is down is not asked in a loop.
   next_timeout_check_ns_ = std::min(next_timeout_check_ns_, now_ns + 10'000'000);
 }
@@ -133,7 +132,7 @@ int64_t EchoLoad::Turn(int64_t now_ns) {
         recorder_->Error("an echo did not come within --timeout", now_ns);
         OnClosed(stream.connection, absl::OkStatus());
       }
-      if (!stream.open && !stream.connecting && now_ns < recorder_->window().end_ns) {
+      if (!stream.open && !stream.connecting && !schedule_->Exhausted(now_ns)) {
         Connect(static_cast<uint32_t>(&stream - streams_.data())).IgnoreError();
       }
     }
@@ -214,7 +213,7 @@ void EchoLoad::OnFrame(ConnectionHandle connection, absl::string_view payload) {
 
 bool EchoLoad::Done(int64_t now_ns) const {
   if (now_ns < recorder_->window().end_ns) return false;
-  return outstanding_ == 0 && (schedule_->Exhausted(now_ns) || open_count_ == 0);
+  return outstanding_ == 0 && schedule_->Exhausted(now_ns);
 }
 
 void EchoLoad::Collect(PartResult* result) {
