@@ -73,6 +73,7 @@ bool IsLoopback(absl::string_view peer) {
 int HttpStatusOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
       return 400;
     case absl::StatusCode::kNotFound:
       return 404;

@@ -1,5 +1,5 @@
-// The admin listener: a SocketServer of its own, with one processor, one handler and its
-// own small memory, so that it answers while the data plane is full, recovering or
+// The admin listener: a SocketServer of its own, with one processor, two handlers and
+// its own small memory, so that it answers while the data plane is full, recovering or
 // draining. It speaks HTTP (http_decoder.h) and serves the pages (admin_handler.h).
 //
 // Threads: as SocketServer; construction, Start and Stop on one thread.

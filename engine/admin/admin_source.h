@@ -47,8 +47,8 @@ class AdminSource {
   virtual absl::Status Ready() = 0;
   virtual AdminVersion Version() = 0;
   virtual std::vector<AdminFlag> Flags() = 0;
-  // NOT_FOUND, FAILED_PRECONDITION (not live), INVALID_ARGUMENT (a bad value, with the
-  // good ones), UNAVAILABLE (not serving now); nothing changed then.
+  // NOT_FOUND, FAILED_PRECONDITION (not live), INVALID_ARGUMENT or OUT_OF_RANGE (a bad
+  // value, with the good ones), UNAVAILABLE (not serving now); nothing changed then.
   virtual absl::Status SetFlag(absl::string_view name, absl::string_view value) = 0;
   // At most `max_count` of the open connections, and how many there are.
   virtual std::vector<ConnectionInfo> Connections(size_t max_count, int64_t* open_count) = 0;

@@ -32,6 +32,7 @@ class Gyred:
         self.binary, self.directory, self.flags = binary, directory, list(flags)
         self.start_timeout = start_timeout
         self.process = self.port = None
+        self.said = b""  # on stdout, up to the line that says it listens
         self.stderr_path = os.path.join(directory, "..", os.path.basename(directory) + ".stderr")
 
     def __enter__(self):
@@ -59,7 +60,7 @@ class Gyred:
                 seen += part
                 match = re.search(rb"^gyred: listening on PLAINTEXT://127\.0\.0\.1:(\d+)$", seen, re.M)
                 if match:
-                    self.port = int(match.group(1))
+                    self.port, self.said = int(match.group(1)), seen
                     return
                 if not part:
                     break

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 
+import admin_pages
 import bad_input
 import clients
 import startup
@@ -57,6 +58,7 @@ def main():
         for test in startup.ALL:
             runner.run("startup/" + test.__name__, test, options.gyred, scratch)
         try:
+            admin_pages.run_all(runner, options.gyred, scratch, flags)
             with Gyred(options.gyred, os.path.join(scratch, "data"), flags) as server:
                 run_clients(runner, server.port, scale, scratch)
                 run_restart(runner, server, scale, scratch)

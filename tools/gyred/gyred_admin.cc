@@ -59,8 +59,24 @@ void GyredAdmin::OnServing(BrokerServer& server) {
 
 void GyredAdmin::OnDraining() {
   MutexLock lock(mutex_);
-  serving_ = nullptr;
   phase_ = "draining";
+  if (serving_ == nullptr) return;
+  // Ends a change of the number of threads that would take its time.
+  serving_->network().BeginDrain();
+  serving_ = nullptr;
+  while (users_ > 0) unused_.Wait(mutex_);
+}
+
+GyredAdmin::InUse::InUse(GyredAdmin& admin) : admin_(admin) {
+  MutexLock lock(admin_.mutex_);
+  server_ = admin_.serving_;
+  if (server_ != nullptr) ++admin_.users_;
+}
+
+GyredAdmin::InUse::~InUse() {
+  if (server_ == nullptr) return;
+  MutexLock lock(admin_.mutex_);
+  if (--admin_.users_ == 0) admin_.unused_.NotifyAll();
 }
 
 void GyredAdmin::Stop() {
@@ -70,8 +86,8 @@ void GyredAdmin::Stop() {
 std::string GyredAdmin::Metrics() { return metrics_.Exposition(); }
 
 absl::Status GyredAdmin::Health() {
-  MutexLock lock(mutex_);
-  return serving_ == nullptr ? absl::OkStatus() : serving_->Health();
+  const InUse server(*this);
+  return server ? server->Health() : absl::OkStatus();
 }
 
 absl::Status GyredAdmin::Ready() {
@@ -98,22 +114,18 @@ std::vector<AdminFlag> GyredAdmin::Flags() {
 }
 
 absl::Status GyredAdmin::SetFlag(absl::string_view name, absl::string_view value) {
-  MutexLock lock(mutex_);
-  if (serving_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("flags are set while clients are served, not while ", phase_));
+  const InUse server(*this);
+  if (!server) {
+    return absl::UnavailableError("flags are set while clients are served, not now");
   }
-  return flags_.Set(name, value, *serving_);
+  return flags_.Set(name, value, *server);
 }
 
 std::vector<ConnectionInfo> GyredAdmin::Connections(size_t max_count, int64_t* open_count) {
-  MutexLock lock(mutex_);
-  if (serving_ == nullptr) {
-    *open_count = 0;
-    return {};
-  }
-  *open_count = serving_->network().connection_count();
-  return serving_->network().ListConnections(max_count, kListTimeoutMs);
+  const InUse server(*this);
+  *open_count = server ? server->network().connection_count() : 0;
+  if (!server) return {};
+  return server->network().ListConnections(max_count, kListTimeoutMs);
 }
 
 }  // namespace gyre

@@ -35,7 +35,7 @@ class GyredAdmin final : public AdminSource {
 
   // `server` serves clients from now on.
   void OnServing(BrokerServer& server);
-  // It does not any more; returns when nothing here uses it.
+  // It stops accepting and does not serve any more; returns when nothing here uses it.
   void OnDraining();
   void Stop();
 
@@ -55,7 +55,25 @@ class GyredAdmin final : public AdminSource {
   ProcessCollector process_;
   std::unique_ptr<AdminServer> server_;
 
+  // The broker server for as long as one page needs it; null while none serves.
+  class InUse {
+   public:
+    explicit InUse(GyredAdmin& admin);
+    ~InUse();
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+    explicit operator bool() const { return server_ != nullptr; }
+    BrokerServer* operator->() const { return server_; }
+    BrokerServer& operator*() const { return *server_; }
+
+   private:
+    GyredAdmin& admin_;
+    BrokerServer* server_ = nullptr;
+  };
+
   Mutex mutex_;
+  CondVar unused_;
+  int users_ ABSL_GUARDED_BY(mutex_) = 0;
   BrokerServer* serving_ ABSL_GUARDED_BY(mutex_) = nullptr;
   const char* phase_ ABSL_GUARDED_BY(mutex_) = "recovering";
 };

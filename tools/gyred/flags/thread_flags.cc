@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/broker/broker_lanes.h"
+#include "engine/network/socket_server.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
@@ -73,8 +74,12 @@ absl::Status Apply(BrokerServerOptions& options) {
 FlagGroup ThreadFlags() {
   return {"Threads and queues",
           {
-              FlagSpec("num_network_threads").Between(1, 256),
-              FlagSpec("num_io_threads").Between(1, 1024),
+              FlagSpec("num_network_threads").Between(1, 256).Live([](BrokerServer& server) {
+                return server.ResizeNetworkThreads(FLAGS_num_network_threads);
+              }),
+              FlagSpec("num_io_threads").Between(1, 1024).Live([](BrokerServer& server) {
+                return server.network().ResizeHandlerThreads(FLAGS_num_io_threads);
+              }),
               FlagSpec("dispatch").OneOf({"pool", "inline"}),
               FlagSpec("queued_max_requests").Between(1, 1 << 20),
               FlagSpec("request_lane_weights"),
