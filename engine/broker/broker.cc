@@ -171,12 +171,12 @@ void Broker::AddMetrics(MetricRegistry& metrics) {
   const auto add_purgatory = [&](absl::string_view operation, MetricRegistry::ReadGauge read) {
     metrics.AddCallbackGauge("kafka_server_delayedoperationpurgatory_numdelayedoperations",
                              "Requests that wait for something to happen, or for their time.",
-                             MetricLabel("delayedOperation", operation), read, this);
+                             MetricLabel("delayedoperation", operation), read, this);
   };
   const auto add_watched = [&](absl::string_view operation, MetricRegistry::ReadGauge read) {
     metrics.AddCallbackGauge("kafka_server_delayedoperationpurgatory_purgatorysize",
                              "The same, counted once for every key they are watched under.",
-                             MetricLabel("delayedOperation", operation), read, this);
+                             MetricLabel("delayedoperation", operation), read, this);
   };
   add_watched("Produce", [](const void* broker) {
     return static_cast<B>(broker)->produce_purgatory_.watched_count();

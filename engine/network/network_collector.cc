@@ -64,10 +64,10 @@ void NetworkCollector::CollectProcessor(const NetworkThread& thread, int64_t now
   ++idle_.count;
   sink.Gauge("kafka_network_processor_idle_percent",
              "Share of time that the processor waited for work, from 0 to 1.",
-             MetricLabel("networkProcessor", absl::StrCat(thread.index)), idle);
+             MetricLabel("networkprocessor", absl::StrCat(thread.index)), idle);
   const std::string labels =
       MetricLabels(MetricLabel("listener", thread.listener),
-                   MetricLabel("networkProcessor", absl::StrCat(thread.index)));
+                   MetricLabel("networkprocessor", absl::StrCat(thread.index)));
   // Kafka's name ends like a histogram's count, so it has no type.
   sink.Add(MetricType::kUntyped, "kafka_server_socket_server_metrics_connection_count",
            "Connections that are open.", labels,

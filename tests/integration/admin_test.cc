@@ -387,7 +387,7 @@ TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
   Client client(server.port());
   client.SendFrame("abc");
   EXPECT_EQ(client.ReadFrame(), "abc");
-  const std::string listener = "listener=\"TEST\",networkProcessor=\"0\"";
+  const std::string listener = "listener=\"TEST\",networkprocessor=\"0\"";
   const auto value = [&](const char* name, const std::string& labels) {
     return server.metrics().Value(name, labels);
   };
@@ -406,7 +406,7 @@ TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
   EXPECT_GT(value("gyre_uring_accept_arms_total", "thread=\"acceptor-TEST\"").value_or(0), 0);
   const std::string text = server.metrics().Exposition();
   for (const char* name :
-       {"kafka_network_processor_idle_percent{networkProcessor=\"0\"}",
+       {"kafka_network_processor_idle_percent{networkprocessor=\"0\"}",
         "kafka_network_socketserver_networkprocessoravgidle_percent",
         "kafka_network_acceptor_acceptorblocked_percent{listener=\"TEST\"} 0\n",
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
@@ -422,7 +422,7 @@ TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
   }
   server.server().Stop();
   // What is gone is not told of; what was counted is.
-  EXPECT_FALSE(absl::StrContains(server.metrics().Exposition(), "networkProcessor"));
+  EXPECT_FALSE(absl::StrContains(server.metrics().Exposition(), "networkprocessor"));
   EXPECT_TRUE(absl::StrContains(server.metrics().Exposition(), "totaltimems_count"));
 }
 

@@ -138,7 +138,7 @@ TEST_F(DamageTest, AFetchOfAClientThatIsGoneDoesNotWaitOutItsTime) {
   const auto waiting = [&] {
     return absl::StrContains(server->metrics().Exposition(),
                              "kafka_server_delayedoperationpurgatory_numdelayedoperations"
-                             "{delayedOperation=\"Fetch\"} 1\n");
+                             "{delayedoperation=\"Fetch\"} 1\n");
   };
   {
     Client leaver = Connect();

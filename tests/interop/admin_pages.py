@@ -202,10 +202,10 @@ def metrics_tell_what_happens(server):
     text = ask(server, "GET", "/metrics")[1]
     for name in ("kafka_network_requestmetrics_totaltimems_count{request=\"Produce\"}",
                  "kafka_network_requestmetrics_totaltimems{request=\"Fetch\",quantile=\"0.99\"}",
-                 "kafka_network_processor_idle_percent{networkProcessor=\"0\"}",
+                 "kafka_network_processor_idle_percent{networkprocessor=\"0\"}",
                  "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
                  "kafka_network_acceptor_acceptorblocked_percent{listener=\"PLAINTEXT\"}",
-                 "kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation=\"Fetch\"}",
+                 "kafka_server_delayedoperationpurgatory_purgatorysize{delayedoperation=\"Fetch\"}",
                  "gyre_uring_enters_total{thread=\"log-io\"}", "process_open_fds"):
         check("\n" + name + " " in text, "no " + name)
 
