@@ -54,6 +54,8 @@ def slab(suite):
     if not jemalloc:
         suite.skip("slab pool vs jemalloc", "needs Debian's libjemalloc2")
     sizes = ((512, "512 B", 1.0), (4096, "4 KiB", 1.0), (64 << 10, "64 KiB", 2.0), (256 << 10, "256 KiB", 2.0))
+    if suite.options.smoke:
+        sizes = sizes[1:3]
     for where, name, threads in (("one thread", "Local", 1), ("two threads", "Local", 2),
                                  ("handed over", "HandOver", 2)):
         for size, title, target in sizes:
