@@ -66,6 +66,7 @@ bool Processor::HandleControl() {
 
 void Processor::SetOptions(const ConnectionOptions& options) {
   options_.connection = options;
+  limits_.max_in_flight_bytes = options.max_in_flight_bytes_per_connection;
   // The entries lie where the old time-outs put them.
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();

@@ -368,6 +368,26 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
   return absl::OkStatus();
 }
 
+absl::Status SocketServer::SetLaneWeights(const std::vector<RequestLaneOptions>& lanes) {
+  RequestChannel& channel = state_->data_plane.channel();
+  const auto find = [&channel](const RequestLaneOptions& wanted) {
+    int lane = 0;
+    while (lane < channel.lane_count() && channel.lane_name(lane) != wanted.name) ++lane;
+    return lane;
+  };
+  for (const RequestLaneOptions& lane : lanes) {
+    if (find(lane) == channel.lane_count()) {
+      return absl::NotFoundError(absl::StrCat("there is no lane ", lane.name));
+    }
+    if (lane.weight < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the weight ", lane.weight, " of lane ", lane.name, " is below 1"));
+    }
+  }
+  for (const RequestLaneOptions& lane : lanes) channel.SetLaneWeight(find(lane), lane.weight);
+  return absl::OkStatus();
+}
+
 absl::Status SocketServer::SetListenerOverrides(absl::string_view text) {
   const std::vector<ListenerOptions>& at_start = state_->options.listeners;
   std::vector<ListenerOptions> listeners = at_start;

@@ -81,6 +81,8 @@ class SocketServer {
   // turn. An error says what is good; nothing changed then. How many requests may be in
   // flight, how far is received ahead and the dispatch stay as they were at the start.
   absl::Status SetConnectionOptions(const ConnectionOptions& options);
+  // The lanes that are named get these weights; NOT_FOUND says which there is not.
+  absl::Status SetLaneWeights(const std::vector<RequestLaneOptions>& lanes);
   // The limits of connections of single listeners (network/listener_overrides.h), in
   // place of those before. An error changes nothing; the number of threads stays as it
   // was at the start.

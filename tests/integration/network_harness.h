@@ -3,6 +3,7 @@
 #ifndef GYRE_TESTS_INTEGRATION_NETWORK_HARNESS_H_
 #define GYRE_TESTS_INTEGRATION_NETWORK_HARNESS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,14 +75,16 @@ class TestHandler final : public RequestHandler {
   bool RunsInline(const Request&) const override { return runs_inline; }
   bool runs_inline = true;
   int LaneOf(const Request& request) const override {
-    return lane_of != nullptr ? lane_of(request) : 0;
+    const auto lane = lane_of.load();
+    return lane != nullptr ? lane(request) : 0;
   }
   bool RunsAlone(const Request& request) const override {
-    return runs_alone != nullptr && runs_alone(request);
+    const auto alone = runs_alone.load();
+    return alone != nullptr && alone(request);
   }
   // Set before the first client connects.
-  int (*lane_of)(const Request& request) = nullptr;
-  bool (*runs_alone)(const Request& request) = nullptr;
+  std::atomic<int (*)(const Request& request)> lane_of{nullptr};
+  std::atomic<bool (*)(const Request& request)> runs_alone{nullptr};
 
  private:
   const std::function<void(Request*)> start_;

@@ -372,7 +372,7 @@ TEST_P(ThrottleTest, TheThrottleTimeIsAmongTheRequestsTimes) {
   tokens_.EndAll();
   client.Reset();
   EXPECT_TRUE(server->AwaitConnections(0));
-  EXPECT_NE(server->Exposition().find("request_throttle_time_ns_sum{request=\"unknown\"} 6000000"),
+  EXPECT_NE(server->Exposition().find("requestmetrics_throttletimems_sum{request=\"unknown\"} 6\n"),
             std::string::npos)
       << server->Exposition();
 }

@@ -6,12 +6,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
 #include "engine/broker/broker_lanes.h"
 #include "engine/network/socket_server.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
+#include "tools/gyred/flags/live_connection.h"
 
 DEFINE_int32(num_network_threads, 3, "Processors, each with an io_uring of its own.");
 DEFINE_int32(num_io_threads, 8, "Handlers, which run the requests.");
@@ -69,6 +71,18 @@ absl::Status Apply(BrokerServerOptions& options) {
   return ParseLaneWeights(FLAGS_request_lane_weights, network.lanes);
 }
 
+absl::Status SetLaneWeights(BrokerServer& server) {
+  std::vector<RequestLaneOptions> lanes = DefaultLanes();
+  GYRE_RETURN_IF_ERROR(ParseLaneWeights(FLAGS_request_lane_weights, lanes));
+  return server.network().SetLaneWeights(lanes);
+}
+
+absl::Status SetInFlightBytes(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.max_in_flight_bytes_per_connection = FLAGS_max_in_flight_bytes_per_connection;
+  });
+}
+
 }  // namespace
 
 FlagGroup ThreadFlags() {
@@ -82,9 +96,9 @@ FlagGroup ThreadFlags() {
               }),
               FlagSpec("dispatch").OneOf({"pool", "inline"}),
               FlagSpec("queued_max_requests").Between(1, 1 << 20),
-              FlagSpec("request_lane_weights"),
+              FlagSpec("request_lane_weights").Live(&SetLaneWeights),
               FlagSpec("max_in_flight_requests_per_connection").Between(1, 1024),
-              FlagSpec("max_in_flight_bytes_per_connection").AtLeast(1),
+              FlagSpec("max_in_flight_bytes_per_connection").AtLeast(1).Live(&SetInFlightBytes),
           },
           &Apply};
 }
