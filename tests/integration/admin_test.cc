@@ -22,20 +22,26 @@ using testing::Client;
 using testing::Held;
 using testing::TestServer;
 
+// Pages come from the admin server's handlers, several at once.
 class FakeSource final : public AdminSource {
  public:
   std::string Metrics() override { return "# TYPE a counter\na 1\n"; }
-  absl::Status Health() override { return health; }
+  absl::Status Health() override {
+    MutexLock lock(mutex_);
+    return health_;
+  }
   absl::Status Ready() override { return absl::UnavailableError("recovering"); }
   AdminVersion Version() override { return {.program = "fake", .version = "1"}; }
   std::vector<AdminFlag> Flags() override {
-    return {{.name = "window_ms", .group = "G", .value = value, .default_value = "1", .live = true},
-            {.name = "name", .group = "G"}};
+    return {
+        {.name = "window_ms", .group = "G", .value = value(), .default_value = "1", .live = true},
+        {.name = "name", .group = "G"}};
   }
   absl::Status SetFlag(absl::string_view name, absl::string_view text) override {
     if (name != "window_ms") return absl::NotFoundError("no such flag");
     if (text == "bad") return absl::InvalidArgumentError("it must be from 1 to 5");
-    value = std::string(text);
+    MutexLock lock(mutex_);
+    value_ = std::string(text);
     return absl::OkStatus();
   }
   std::vector<ConnectionInfo> Connections(size_t max_count, int64_t* open_count) override {
@@ -47,8 +53,19 @@ class FakeSource final : public AdminSource {
     return std::vector<ConnectionInfo>(std::min<size_t>(max_count, 1), info);
   }
 
-  absl::Status health;
-  std::string value = "1";
+  void SetHealth(absl::Status health) {
+    MutexLock lock(mutex_);
+    health_ = std::move(health);
+  }
+  std::string value() const {
+    MutexLock lock(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  std::string value_ ABSL_GUARDED_BY(mutex_) = "1";
 };
 
 struct Answer {
@@ -109,7 +126,7 @@ TEST_F(AdminTest, PagesAnswerGetAndHead) {
   EXPECT_EQ(Get("/flags/nope").status, 404);
   EXPECT_EQ(Get("/metrics/x").status, 404);
   EXPECT_TRUE(absl::StrContains(Get("/").body, "/connections"));
-  source_.health = absl::UnavailableError("one partition is offline");
+  source_.SetHealth(absl::UnavailableError("one partition is offline"));
   EXPECT_EQ(Get("/health").status, 503);
 
   Client client(port());
@@ -131,14 +148,14 @@ TEST_F(AdminTest, ConnectionsAreJsonWhateverClientsCallThemselves) {
 TEST_F(AdminTest, LiveFlagsAreWritten) {
   StartServer();
   EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 2\r\n\r\n3\n").status, 200);
-  EXPECT_EQ(source_.value, "3");
+  EXPECT_EQ(source_.value(), "3");
   EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Length: 11\r\n\r\nwindow_ms=4").status, 200);
-  EXPECT_EQ(source_.value, "4");
+  EXPECT_EQ(source_.value(), "4");
   EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Type: application/json\r\n"
                 "Transfer-Encoding: chunked\r\n\r\n10\r\n{\"window_ms\": 5}\r\n0\r\n\r\n")
                 .status,
             200);
-  EXPECT_EQ(source_.value, "5");
+  EXPECT_EQ(source_.value(), "5");
 }
 
 TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
@@ -162,7 +179,7 @@ TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
   EXPECT_TRUE(absl::StrContains(Ask("PUT /flags HTTP/1.1\r\nContent-Length: 0\r\n\r\n").head,
                                 "Allow: GET, HEAD, POST\r\n"));
   EXPECT_EQ(Ask("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 405);
-  EXPECT_EQ(source_.value, "1");
+  EXPECT_EQ(source_.value(), "1");
 }
 
 TEST_F(AdminTest, WritesAreForLoopbackUnlessAllowed) {
@@ -175,7 +192,7 @@ TEST_F(AdminTest, WritesAreForLoopbackUnlessAllowed) {
   EXPECT_EQ(ask(AdminWrites::kLoopback, "10.1.2.3:127").status, 403);
   EXPECT_EQ(ask(AdminWrites::kLoopback, "[2001:db8::1]:1").status, 403);
   EXPECT_EQ(ask(AdminWrites::kNone, "127.0.0.1:9").status, 403);
-  EXPECT_EQ(source_.value, "1");
+  EXPECT_EQ(source_.value(), "1");
   EXPECT_EQ(ask(AdminWrites::kLoopback, "127.0.0.1:9").status, 200);
   EXPECT_EQ(ask(AdminWrites::kLoopback, "[::1]:9").status, 200);
   EXPECT_EQ(ask(AdminWrites::kAny, "10.1.2.3:1").status, 200);
