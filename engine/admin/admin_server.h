@@ -41,6 +41,14 @@ class AdminServer {
   // Open requests are cut; returns when nothing runs any more.
   void Stop();
 
+  // For a take-over, see SocketServer: before Start, and while it runs.
+  void AdoptListenSockets(std::vector<ListenSocket> sockets) {
+    server_.AdoptListenSockets(std::move(sockets));
+  }
+  absl::StatusOr<std::vector<ListenSocket>> DuplicateListenSockets() {
+    return server_.DuplicateListenSockets();
+  }
+
   // As bound. After Start.
   const Endpoint& endpoint() const { return server_.bound_endpoints()[0]; }
 

@@ -140,8 +140,8 @@ void Intake::OnCompletion(const Completion& completion, int64_t now_ns) {
 void Intake::OnSocket(int fd) {
   SocketAddress peer;
   peer.size = sizeof(peer.storage);
-  if (closed_ || stop_accepting_.load(std::memory_order_acquire) ||
-      !ring_.PeerName(fd, &peer.storage, &peer.size).ok()) {
+  // One that was accepted before accepting stopped is served: its peer is connected.
+  if (closed_ || !ring_.PeerName(fd, &peer.storage, &peer.size).ok()) {
     ring_.Close(fd);
     return;
   }

@@ -43,6 +43,12 @@ absl::Status SetInt(int fd, int level, int option, int value, const Endpoint& en
 
 }  // namespace
 
+bool IsSocketOf(const Endpoint& configured, const ListenSocket& socket) {
+  const Endpoint& bound = socket.bound;
+  return socket.fd.valid() && configured.listener_name == bound.listener_name &&
+         configured.host == bound.host && (configured.port == 0 || configured.port == bound.port);
+}
+
 absl::StatusOr<ListenSocket> OpenListenSocket(const Endpoint& endpoint,
                                               const SocketOptions& options, bool reuse_port) {
   GYRE_ASSIGN_OR_RETURN(SocketAddress address, ToSocketAddress(endpoint));

@@ -16,6 +16,10 @@ struct ListenSocket {
   Endpoint bound;  // the port is the real one
 };
 
+// Whether the socket is one of the configured listener's: the same name, host and port,
+// or any port where 0 is configured.
+bool IsSocketOf(const Endpoint& configured, const ListenSocket& socket);
+
 // Errors say which endpoint, what failed and what to do: ALREADY_EXISTS for an
 // address in use, PERMISSION_DENIED for a privileged port, else INVALID_ARGUMENT.
 // `reuse_port`: several sockets may listen there (SO_REUSEPORT), and the kernel

@@ -1,6 +1,10 @@
 #include "engine/network/listener_runtime.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,22 +40,50 @@ absl::Status ListenerRuntime::Open() {
 }
 
 absl::Status ListenerRuntime::Bind() {
-  GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
-                        OpenListenSocket(options_.endpoint, shared_.options.sockets, reuse_port()));
-  listener_.bound = socket.bound;
-  listener_.advertised_host = options_.advertised_host.empty() ? DefaultAdvertisedHost(socket.bound)
-                                                               : options_.advertised_host;
+  listener_.bound = options_.endpoint;
+  for (ListenSocket& socket : shared_.adopted) {
+    if (!IsSocketOf(options_.endpoint, socket)) continue;
+    listener_.bound = socket.bound;
+    listen_fds_.push_back(std::move(socket.fd));
+    // With reuse_port every socket has clients in its backlog.
+    if (!reuse_port()) break;
+  }
+  // With reuse_port the others listen on the port that the first one got.
+  const int32_t wanted = reuse_port() ? NetworkThreadsOf(shared_.options, options_) : 1;
+  while (listen_fds_.size() < static_cast<size_t>(wanted)) {
+    GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
+                          OpenListenSocket(listener_.bound, shared_.options.sockets, reuse_port()));
+    listener_.bound = socket.bound;
+    listen_fds_.push_back(std::move(socket.fd));
+  }
+  for (const UniqueFd& fd : listen_fds_) GYRE_RETURN_IF_ERROR(Keep(fd));
+  listener_.advertised_host = options_.advertised_host.empty()
+                                  ? DefaultAdvertisedHost(listener_.bound)
+                                  : options_.advertised_host;
   listener_.advertised_port =
-      options_.advertised_port != 0 ? options_.advertised_port : socket.bound.port;
-  listen_fds_.push_back(std::move(socket.fd));
+      options_.advertised_port != 0 ? options_.advertised_port : listener_.bound.port;
   WarnIfOpen();
-  // The others listen on the port that the first one got.
-  while (reuse_port() &&
-         listen_fds_.size() < static_cast<size_t>(NetworkThreadsOf(shared_.options, options_))) {
-    GYRE_ASSIGN_OR_RETURN(
-        ListenSocket another,
-        OpenListenSocket(listener_.bound, shared_.options.sockets, /*reuse_port=*/true));
-    listen_fds_.push_back(std::move(another.fd));
+  return absl::OkStatus();
+}
+
+absl::Status ListenerRuntime::Keep(const UniqueFd& fd) {
+  UniqueFd duplicate(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!duplicate.valid()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("listener ", listener_.bound.ToString(), ": dup: ", std::strerror(errno)));
+  }
+  MutexLock lock(mutex_);
+  kept_fds_.push_back(std::move(duplicate));
+  return absl::OkStatus();
+}
+
+absl::Status ListenerRuntime::DuplicateSockets(std::vector<ListenSocket>* sockets) {
+  MutexLock lock(mutex_);
+  if (kept_fds_.empty()) return absl::FailedPreconditionError("it does not accept any more");
+  for (const UniqueFd& fd : kept_fds_) {
+    UniqueFd duplicate(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!duplicate.valid()) return absl::ResourceExhaustedError(std::strerror(errno));
+    sockets->push_back(ListenSocket{std::move(duplicate), listener_.bound});
   }
   return absl::OkStatus();
 }
@@ -98,6 +130,10 @@ absl::Status ListenerRuntime::StartAccepting() {
 }
 
 void ListenerRuntime::StopAccepting() {
+  {
+    MutexLock lock(mutex_);
+    kept_fds_.clear();
+  }
   if (acceptor_ != nullptr) acceptor_->StopAccepting();
   processors_.StopAccepting();
 }
@@ -131,6 +167,7 @@ absl::Status ListenerRuntime::ResizeNetworkThreads(int32_t count) {
     GYRE_ASSIGN_OR_RETURN(
         ListenSocket socket,
         OpenListenSocket(listener_.bound, shared_.options.sockets, /*reuse_port=*/true));
+    GYRE_RETURN_IF_ERROR(Keep(socket.fd));
     Listen(std::move(socket.fd));
   }
   return absl::OkStatus();

@@ -18,11 +18,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/clock.h"
+#include "engine/concurrent/mutex.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/acceptor.h"
 #include "engine/network/connection_quotas.h"
+#include "engine/network/listen_socket.h"
 #include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
@@ -50,6 +52,8 @@ class ListenerRuntime {
     RequestMetrics& request_metrics;
     // Processors are numbered through the whole server.
     std::atomic<int>& next_processor_index;
+    // Sockets that were handed to this process; a listener takes those that are its own.
+    std::vector<ListenSocket>& adopted;
   };
 
   ListenerRuntime(int index, const ListenerOptions& options, const FrameDecoder& default_decoder,
@@ -75,6 +79,9 @@ class ListenerRuntime {
   int64_t open_connections() const { return processors_.open_connections(); }
   void SetConnectionOptions(const ConnectionOptions& options);
   absl::Status ResizeNetworkThreads(int32_t count);
+  // Duplicates of its listening sockets, for a process that shall take them over.
+  // FAILED_PRECONDITION when accepting has stopped.
+  absl::Status DuplicateSockets(std::vector<ListenSocket>* sockets);
   // Each of its processors adds what it has.
   void AddTo(const std::shared_ptr<ConnectionList>& list);
   void JoinAcceptor();
@@ -87,6 +94,7 @@ class ListenerRuntime {
  private:
   bool reuse_port() const { return shared_.options.accept_mode == AcceptMode::kReusePort; }
   absl::Status Bind();
+  absl::Status Keep(const UniqueFd& fd);
   void WarnIfOpen() const;
   absl::Status MakeAcceptor();
   // One of the processors accepts from it.
@@ -99,6 +107,9 @@ class ListenerRuntime {
   // Until those who accept have them: one, or with reuse_port one for each processor.
   std::vector<UniqueFd> listen_fds_;
   int32_t listening_ = 0;  // sockets that processors have
+  // Duplicates of all, while it accepts.
+  Mutex mutex_;
+  std::vector<UniqueFd> kept_fds_ ABSL_GUARDED_BY(mutex_);
   ProcessorPool processors_;
   std::unique_ptr<Acceptor> acceptor_;  // null with reuse_port
   std::unique_ptr<ThreadRunner> acceptor_thread_;

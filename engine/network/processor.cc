@@ -167,7 +167,10 @@ bool Processor::RunOnce(int64_t now_ns) {
     retired_.store(true, std::memory_order_release);
   }
 
+  if (now_ns_ >= drain_grace_ends_ns_) EndDrainGrace();
+
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
+  next_deadline_ns_ = std::min(next_deadline_ns_, drain_grace_ends_ns_);
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (!memory_waiters_.empty()) {
     next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
@@ -254,15 +257,7 @@ bool Processor::HasOrders() const {
 
 bool Processor::TakeOrders() {
   if (!HasOrders()) return false;
-  if (!draining_ && drain_requested_.load(std::memory_order_seq_cst)) {
-    draining_ = true;
-    table_.ForEach([this](Slot& slot) {
-      owner_.Assert();
-      slot.connection.BeginDrain();
-      ReportThrottled(slot);
-      Settle(slot);
-    });
-  }
+  if (!draining_ && drain_requested_.load(std::memory_order_seq_cst)) BeginDrainNow();
   if (!closing_all_ && close_requested_.load(std::memory_order_seq_cst)) {
     closing_all_ = true;
     table_.ForEach([this](Slot& slot) {
@@ -289,7 +284,8 @@ void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
     seat_.OnConnectionLeft();
     return;
   }
-  Slot* slot = draining_ || closing_all_ ? nullptr : table_.Acquire();
+  const bool too_late = closing_all_ || (draining_ && drain_grace_ends_ns_ == kNever);
+  Slot* slot = too_late ? nullptr : table_.Acquire();
   if (slot == nullptr) return Drop(std::move(connection));
   const Listener& listener = *connection->listener;
   slot->fd = connection->fd;

@@ -187,6 +187,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void DropLists() GYRE_REQUIRES_OWNER(owner_);
   void Shed() GYRE_REQUIRES_OWNER(owner_);
   bool DrainMailboxes() GYRE_REQUIRES_OWNER(owner_);
+  void BeginDrainNow() GYRE_REQUIRES_OWNER(owner_);
+  void Drain(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void EndDrainGrace() GYRE_REQUIRES_OWNER(owner_);
   bool TakeOrders() GYRE_REQUIRES_OWNER(owner_);
   bool HasOrders() const GYRE_REQUIRES_OWNER(owner_);
   void BeginRetirement() GYRE_REQUIRES_OWNER(owner_);
@@ -226,6 +229,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int kMaxNewPerTurn = 20;
   // Connections told to a list in one turn.
   static constexpr uint32_t kListedPerTurn = 64;
+  // A connection that has not sent a request yet when draining begins may still send
+  // one within this time: its peer was let in, and nobody else will answer it.
+  static constexpr int64_t kDrainGraceNs = 1'000'000'000;
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   // Waiting for memory this long without a grant, while no whole request holds
@@ -270,6 +276,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t memory_deadlock_ns_ ABSL_GUARDED_BY(owner_) = 0;
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
+  int64_t drain_grace_ends_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;
   SlowRequestLog slow_log_;

@@ -1,5 +1,5 @@
 // A processor's answers to its control mailbox: other options, and the list of its
-// connections, a few in every turn so that traffic goes on.
+// connections, a few in every turn so that traffic goes on. And how it drains.
 #include <utility>
 
 #include "engine/network/processor.h"
@@ -93,6 +93,31 @@ void Processor::DropLists() {
   }
   for (const ListUnderWay& under_way : lists_) under_way.list->OnProcessorDone();
   lists_.clear();
+}
+
+// --- draining ----------------------------------------------------------------------------
+
+void Processor::BeginDrainNow() {
+  draining_ = true;
+  drain_grace_ends_ns_ = now_ns_ + kDrainGraceNs;
+  table_.ForEach([this](Slot& slot) {
+    owner_.Assert();
+    if (slot.traffic.requests > 0) Drain(slot);
+  });
+}
+
+void Processor::Drain(Slot& slot) {
+  slot.connection.BeginDrain();
+  ReportThrottled(slot);
+  Settle(slot);
+}
+
+void Processor::EndDrainGrace() {
+  drain_grace_ends_ns_ = kNever;
+  table_.ForEach([this](Slot& slot) {
+    owner_.Assert();
+    Drain(slot);
+  });
 }
 
 }  // namespace gyre

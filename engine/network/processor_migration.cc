@@ -130,7 +130,8 @@ void Processor::OnMigrated(std::unique_ptr<NewConnection> moved) {
   ReportThrottled(*slot);
   ArmDeadline(*slot, slot->last_progress_ns + IdleNs());
   // Orders that came between its two homes.
-  if (draining_) {
+  const bool in_grace = drain_grace_ends_ns_ != kNever && slot->traffic.requests == 0;
+  if (draining_ && !in_grace) {
     slot->connection.BeginDrain();
     ReportThrottled(*slot);
   }

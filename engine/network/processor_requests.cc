@@ -124,6 +124,8 @@ void Processor::DispatchFrames(Slot& slot) {
   first->run.wants_started_notice = limits_.max_in_flight > 1 && !first->alone;
   slot.connection.OnRunDispatched(static_cast<int32_t>(run.count), bytes,
                                   first->run.wants_started_notice, first->alone);
+  // The first of a connection that had a little time left.
+  if (draining_) slot.connection.BeginDrain();
   SendRun(slot, first);
 }
 

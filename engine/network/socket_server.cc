@@ -130,6 +130,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   ListenerHandlers handlers;
   NetworkPlane data_plane;
   std::vector<std::unique_ptr<NetworkPlane>> privileged_planes;  // [i]: of listener i, or null
+  std::vector<ListenSocket> adopted;
   RingFactory make_ring;
   std::atomic<int> next_processor_index{0};
   std::vector<std::unique_ptr<ListenerRuntime>> listeners;
@@ -157,6 +158,13 @@ absl::Status SocketServer::State::Open() {
   for (const ListenerOptions& listener_options : options.listeners) {
     GYRE_RETURN_IF_ERROR(OpenListener(listener_options));
   }
+  for (const ListenSocket& socket : adopted) {
+    if (socket.fd.valid()) {
+      LOG(WARNING) << "no listener is configured for the socket of " << socket.bound.ToString()
+                   << ", which was taken over: it is closed";
+    }
+  }
+  adopted.clear();
   // Their number does not change from here on.
   quotas.SetExcessListener(this);
   return absl::OkStatus();
@@ -187,7 +195,8 @@ absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_o
   listeners.push_back(std::make_unique<ListenerRuntime>(
       index, listener_options, frame_decoder, *plane, handlers.Of(index),
       ListenerRuntime::Shared{options, connection_options, make_ring, clock, quotas, *slab,
-                              large_ranges, metrics, request_metrics, next_processor_index}));
+                              large_ranges, metrics, request_metrics, next_processor_index,
+                              adopted}));
   GYRE_RETURN_IF_ERROR(listeners.back()->Open());
   bound_endpoints.push_back(listeners.back()->listener().bound);
   return absl::OkStatus();
@@ -300,6 +309,18 @@ absl::Status SocketServer::Start() {
               << ConnectionsWithin(limit);
   }
   return absl::OkStatus();
+}
+
+void SocketServer::AdoptListenSockets(std::vector<ListenSocket> sockets) {
+  state_->adopted = std::move(sockets);
+}
+
+absl::StatusOr<std::vector<ListenSocket>> SocketServer::DuplicateListenSockets() {
+  std::vector<ListenSocket> sockets;
+  for (const auto& listener : state_->listeners) {
+    GYRE_RETURN_IF_ERROR(listener->DuplicateSockets(&sockets));
+  }
+  return sockets;
 }
 
 const std::vector<Endpoint>& SocketServer::bound_endpoints() const {

@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/memory/buffer_allocator.h"
 #include "engine/network/connection_info.h"
 #include "engine/network/connection_quotas.h"
 #include "engine/network/endpoint.h"
+#include "engine/network/listen_socket.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/server_options.h"
 
@@ -34,6 +36,11 @@ class SocketServer {
   ~SocketServer();  // Stop()s
   SocketServer(const SocketServer&) = delete;
   SocketServer& operator=(const SocketServer&) = delete;
+
+  // Listening sockets that another process had: a listener with the same name, host and
+  // port (or port 0) takes them instead of binding. Before Start; what none takes is
+  // closed by it.
+  void AdoptListenSockets(std::vector<ListenSocket> sockets);
 
   // Binds, makes the rings and starts every thread; when it returns OK, clients
   // are served. An error is one line that says what, why and what to do, and
@@ -49,6 +56,11 @@ class SocketServer {
   // For the bytes of responses: registered slab memory while it lasts. Valid from
   // construction until the server is destroyed; every buffer is back by then.
   BufferAllocator& response_buffers();
+
+  // Duplicates of every listening socket, to hand to a process that takes them over:
+  // they stay open, with the clients in their backlogs, when this server closes its
+  // own. Any thread, until accepting stops.
+  absl::StatusOr<std::vector<ListenSocket>> DuplicateListenSockets();
 
   // Stops accepting and tells every processor to close each connection at its
   // next frame boundary with nothing in flight. Returns at once.

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/manual_clock.h"
+#include "engine/concurrent/mutex.h"
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
@@ -156,14 +158,19 @@ TEST_P(NetworkResizeTest, HalfClosedPeersMoveAndAreAnsweredToTheEnd) {
 
 TEST_P(NetworkResizeTest, ABufferLentToAHandlerKeepsItsThreadsMemory) {
   Buffer kept;
+  std::atomic<bool> is_kept{false};
   TestServer server(disabled(), [&](Request* request) {
-    if (request->frame() == "keep") kept = request->frame_buffer();
+    if (request->frame() == "keep") {
+      kept = request->frame_buffer();
+      is_kept = true;
+    }
     Echo(request);
   });
   std::vector<Client> clients = FourClients(server);
   // The last thread's: the first two connections went one to each.
   clients[1].SendFrame("keep");
   EXPECT_EQ(clients[1].ReadFrame(), "keep");
+  ASSERT_TRUE(is_kept);
   std::atomic<bool> done{false};
   std::thread resizing([&] {
     EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok());
@@ -264,6 +271,88 @@ TEST_P(NetworkResizeTest, AHandlerThatGoesFinishesWhatItStarted) {
   EXPECT_EQ(clients[2].ReadFrame(), "waits");
   resizing.join();
   EXPECT_EQ(server.server().handler_threads(), 1);
+}
+
+TEST_P(NetworkResizeTest, ListeningSocketsMoveWithWhoWaitsInTheirBacklogs) {
+  TestServer server(disabled(), Echo, [](SocketServerOptions& options) {
+    options.accept_mode = AcceptMode::kReusePort;
+    options.max_connections = 4;
+  });
+  std::vector<Client> clients = FourClients(server);
+  // Nobody accepts these: they wait in the backlogs of the sockets that move.
+  std::vector<Client> waiting;
+  for (int i = 0; i < 16; ++i) {
+    waiting.emplace_back(server.port());
+    waiting.back().SendFrame("waited");
+  }
+  for (int count : {1, 2, 4, 2, 1}) {
+    ASSERT_TRUE(server.server().ResizeNetworkThreads(count).ok());
+  }
+  for (Client& client : clients) {
+    client.SendFrame("and on");
+    EXPECT_EQ(client.ReadFrame(), "and on");
+    client.Close();
+  }
+  // Four at a time, whichever.
+  std::vector<std::thread> readers;
+  for (Client& client : waiting) {
+    readers.emplace_back([&client] {
+      EXPECT_EQ(client.ReadFrame(), "waited");
+      client.Close();
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(server.AwaitConnections(0));
+}
+
+TEST_P(NetworkResizeTest, AThrottledConnectionMovesAndStaysThrottled) {
+  ManualClock clock(1'000'000'000);
+  TestServer server(
+      disabled(),
+      [](Request* request) {
+        if (request->frame() == "throttle") request->Throttle(50'000'000);
+        Echo(request);
+      },
+      [&clock](SocketServerOptions& options) { options.clock = &clock; });
+  std::vector<Client> clients = FourClients(server);
+  for (Client& client : clients) {
+    client.SendFrame("throttle");
+    EXPECT_EQ(client.ReadFrame(), "throttle");
+    client.SendFrame("later");
+  }
+  ASSERT_TRUE(server.server().ResizeNetworkThreads(1).ok());
+  EXPECT_EQ(server.Metric(kMigrated), 2);
+  EXPECT_EQ(server.Metric("network_frames_received_total"), 8);
+  clock.AdvanceMs(100);
+  for (Client& client : clients) EXPECT_EQ(client.ReadFrame(), "later");
+}
+
+TEST_P(NetworkResizeTest, AConnectionWhoseThrottlingIsHeldElsewhereWaitsForIt) {
+  Mutex mutex;
+  std::vector<ThrottleToken> tokens;
+  TestServer server(disabled(), [&](Request* request) {
+    if (request->frame() == "throttle") {
+      MutexLock lock(mutex);
+      tokens.push_back(request->StartThrottling(1'000'000));
+    }
+    Echo(request);
+  });
+  std::vector<Client> clients = FourClients(server);
+  for (Client& client : clients) {
+    client.SendFrame("throttle");
+    EXPECT_EQ(client.ReadFrame(), "throttle");
+    client.SendFrame("later");
+  }
+  std::thread resizing([&] { EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok()); });
+  ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
+  EXPECT_EQ(server.Metric(kMigrated), 0);
+  {
+    MutexLock lock(mutex);
+    tokens.clear();
+  }
+  for (Client& client : clients) EXPECT_EQ(client.ReadFrame(), "later");
+  resizing.join();
+  EXPECT_EQ(server.Metric(kMigrated), 2);
 }
 
 }  // namespace

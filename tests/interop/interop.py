@@ -16,6 +16,7 @@ import admin_pages
 import bad_input
 import clients
 import startup
+import takeover
 from harness import Gyred, Runner, TemporaryDirectory, check_equal
 
 
@@ -57,6 +58,8 @@ def main():
             parser.error("name the gyred to test")
         for test in startup.ALL:
             runner.run("startup/" + test.__name__, test, options.gyred, scratch)
+        for test in takeover.ALL:
+            runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
         try:
             admin_pages.run_all(runner, options.gyred, scratch, flags)
             with Gyred(options.gyred, os.path.join(scratch, "data"), flags) as server:

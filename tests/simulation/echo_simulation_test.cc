@@ -267,9 +267,10 @@ struct Outcome {
   int answered = 0;
   int lost_connections = 0;
   uint64_t steps = 0;
+  int resizes = 0;
 };
 
-void RunSeed(uint64_t seed, bool faults, Outcome* total) {
+void RunSeed(uint64_t seed, bool faults, bool resizes, Outcome* total) {
   SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
   Random random(seed);
   ManualClock clock;
@@ -302,6 +303,7 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
     disk.SetResident(!random.OneIn(2));
     return false;
   });
+  if (resizes) scheduler.Add("resizer", [&] { return server.ResizeStep(); });
   if (faults) {
     scheduler.Add("resets", [&] {
       if (random.OneIn(400)) network.ResetOne();
@@ -338,10 +340,11 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
   EXPECT_EQ(server.Leaks(), "");
   EXPECT_EQ(network.open_sockets(), 1u) << "the listener alone";
   total->steps += scheduler.steps();
+  total->resizes += server.resizes();
 }
 
 // SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
-void RunSeeds(uint64_t first, uint64_t count, bool faults) {
+void RunSeeds(uint64_t first, uint64_t count, bool faults, bool resizes) {
   FLAGS_minloglevel = google::GLOG_ERROR;  // refusals and closes are the point
   if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
     ASSERT_TRUE(absl::SimpleAtoi(only, &first));
@@ -351,19 +354,27 @@ void RunSeeds(uint64_t first, uint64_t count, bool faults) {
   }
   Outcome total;
   for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
-    RunSeed(seed, faults, &total);
+    RunSeed(seed, faults, resizes, &total);
   }
-  std::printf("%llu seeds: %d answers, %d lost connections, %llu steps\n",
+  std::printf("%llu seeds: %d answers, %d lost connections, %d resizes, %llu steps\n",
               static_cast<unsigned long long>(count), total.answered, total.lost_connections,
-              static_cast<unsigned long long>(total.steps));
+              total.resizes, static_cast<unsigned long long>(total.steps));
 }
 
 TEST(EchoSimulationTest, WithoutFaultsEveryRequestIsAnsweredOnItsOneConnection) {
-  RunSeeds(0, 300, false);
+  RunSeeds(0, 300, /*faults=*/false, /*resizes=*/false);
 }
 
 TEST(EchoSimulationTest, ThroughResetsAndRudeClientsAnswersAreRightAndNothingLeaks) {
-  RunSeeds(0, 300, true);
+  RunSeeds(0, 300, /*faults=*/true, /*resizes=*/false);
+}
+
+TEST(EchoSimulationTest, WhileProcessorsComeAndGoNoConnectionIsLostAndNoAnswer) {
+  RunSeeds(1'000, 120, /*faults=*/false, /*resizes=*/true);
+}
+
+TEST(EchoSimulationTest, ResetsWhileProcessorsComeAndGoLeaveNothing) {
+  RunSeeds(1'000, 120, /*faults=*/true, /*resizes=*/true);
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 #define GYRE_TESTS_SIMULATION_SIM_SCHEDULER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/base/manual_clock.h"
 #include "engine/base/random.h"
@@ -25,7 +25,7 @@ class SimScheduler {
 
   // `step` does a little and says whether it did anything.
   void Add(std::string name, std::function<bool()> step) {
-    actors_.push_back({std::move(name), std::move(step)});
+    actors_.push_back({std::move(name), std::move(step), nullptr});
   }
   // A thread: one turn, and if that found nothing to do, a wait that does not
   // wait, as after a wake-up without a reason.
@@ -36,6 +36,13 @@ class SimScheduler {
       if (waiter != nullptr) waiter->Wait(now_ns, now_ns);
       return false;
     });
+    actors_.back().body = &body;
+  }
+  // The thread has ended. Not called by its own step.
+  void RemoveThread(const ThreadBody& body) {
+    for (Actor& actor : actors_) {
+      if (actor.body == &body) actor = {"ended", [] { return false; }, nullptr};
+    }
   }
   void Clear() { actors_.clear(); }
 
@@ -62,11 +69,13 @@ class SimScheduler {
   struct Actor {
     std::string name;
     std::function<bool()> step;
+    const ThreadBody* body = nullptr;
   };
 
   Random random_;
   ManualClock& clock_;
-  std::vector<Actor> actors_;
+  // Grows while a step runs, which must not move.
+  std::deque<Actor> actors_;
   uint64_t steps_ = 0;
 };
 

@@ -82,57 +82,107 @@ void SimServer::Halt() {
   if (!std::exchange(running_, false)) return;
   acceptor_->OnThreadStop();
   for (const auto& processor : processors_) processor->OnThreadStop();
+  for (const auto& processor : retiring_) processor->OnThreadStop();
   network_.Close(listen_fd_);
+}
+
+std::unique_ptr<SimRing> SimServer::MakeRing() {
+  return std::make_unique<SimRing>(random_.Next(), options_.ring, network_);
+}
+
+void SimServer::AddProcessor(std::unique_ptr<ProcessorSeat> seat) {
+  processors_.push_back(std::make_unique<Processor>(
+      *seat, options_.processor,
+      Processor::Shared{channel_, *handler_, *slab_, large_ranges_, metrics_, request_metrics_},
+      MakeRing()));
+  Processor& processor = *processors_.back();
+  processor.OnThreadStart();
+  CHECK(processor.AwaitStart().ok()) << processor.AwaitStart();
+  scheduler_->AddThread(absl::StrCat("processor-", processor.index()), processor, &processor);
+  processor_set_.Add(seat.get());
+  seats_.push_back(std::move(seat));
 }
 
 void SimServer::Start(RequestHandler& handler, SimScheduler& scheduler) {
   running_ = true;
-  const auto make_ring = [this] {
-    return std::make_unique<SimRing>(random_.Next(), options_.ring, network_);
-  };
+  handler_ = &handler;
+  scheduler_ = &scheduler;
   for (int i = 0; i < options_.processors; ++i) {
     char* const receive_base = slab_->CarveRun(options_.processor.receive_buffer_bytes,
                                                options_.processor.receive_buffer_count);
     CHECK(receive_base != nullptr);
-    seats_.push_back(std::make_unique<ProcessorSeat>(i, options_.processor, receive_base));
-    processors_.push_back(std::make_unique<Processor>(
-        *seats_.back(), options_.processor,
-        Processor::Shared{channel_, handler, *slab_, large_ranges_, metrics_, request_metrics_},
-        make_ring()));
-    processor_set_.Add(seats_.back().get());
+    AddProcessor(std::make_unique<ProcessorSeat>(i, options_.processor, receive_base));
   }
   // A close(2) of the simulated number by UniqueFd finds nothing.
-  acceptor_ = std::make_unique<Acceptor>(listener_, UniqueFd(listen_fd_), make_ring(), quotas_,
+  acceptor_ = std::make_unique<Acceptor>(listener_, UniqueFd(listen_fd_), MakeRing(), quotas_,
                                          processor_set_, metrics_);
   for (int i = 0; i < options_.handlers; ++i) {
     workers_.push_back(std::make_unique<HandlerWorker>(channel_, handler, clock_));
-  }
-  for (const auto& processor : processors_) {
-    processor->OnThreadStart();
-    CHECK(processor->AwaitStart().ok()) << processor->AwaitStart();
-    scheduler.AddThread(absl::StrCat("processor-", processor->index()), *processor,
-                        processor.get());
   }
   acceptor_->OnThreadStart();
   scheduler.AddThread("acceptor", *acceptor_, acceptor_.get());
   for (const auto& worker : workers_) scheduler.AddThread("handler", *worker);
 }
 
-void SimServer::BeginStop(bool drain) {
-  acceptor_->StopAccepting();
-  for (const auto& processor : processors_) {
-    if (drain) {
-      processor->BeginDrain();
+std::unique_ptr<ProcessorSeat> SimServer::TakeSeat(const ProcessorSeat& seat) {
+  const auto found = std::find_if(seats_.begin(), seats_.end(),
+                                  [&seat](const auto& each) { return each.get() == &seat; });
+  std::unique_ptr<ProcessorSeat> taken = std::move(*found);
+  seats_.erase(found);
+  return taken;
+}
+
+// As ProcessorPool does it.
+bool SimServer::ResizeStep() {
+  for (auto it = retiring_.begin(); it != retiring_.end(); ++it) {
+    Processor& processor = **it;
+    if (!processor.retired()) continue;
+    processor.OnThreadStop();
+    scheduler_->RemoveThread(processor);
+    ProcessorSeat& seat = processor.seat();
+    retiring_.erase(it);
+    processor_set_.Forget(&seat);
+    free_seats_.push_back(TakeSeat(seat));
+    return true;
+  }
+  if (stopping_ || !random_.OneIn(20)) return false;
+  ++resizes_;
+  if (processors_.size() > 1 && random_.OneIn(2)) {
+    retiring_.push_back(std::move(processors_.back()));
+    processors_.pop_back();
+    processor_set_.Remove(&retiring_.back()->seat());
+    retiring_.back()->Retire(&processor_set_);
+  } else if (processors_.size() < 4) {
+    std::unique_ptr<ProcessorSeat> seat;
+    if (free_seats_.empty()) {
+      const auto index = static_cast<int>(seats_.size());
+      seat = std::make_unique<ProcessorSeat>(index, options_.processor, nullptr);
     } else {
-      processor->CloseAll();
+      seat = std::move(free_seats_.back());
+      free_seats_.pop_back();
+    }
+    AddProcessor(std::move(seat));
+    for (const auto& processor : processors_) processor->Rebalance(&processor_set_);
+  }
+  return true;
+}
+
+void SimServer::BeginStop(bool drain) {
+  stopping_ = true;
+  acceptor_->StopAccepting();
+  for (const auto* processors : {&processors_, &retiring_}) {
+    for (const auto& processor : *processors) {
+      if (drain) {
+        processor->BeginDrain();
+      } else {
+        processor->CloseAll();
+      }
     }
   }
 }
 
 bool SimServer::stopped() const {
-  return acceptor_->stopped() &&
-         std::all_of(processors_.begin(), processors_.end(),
-                     [](const auto& processor) { return processor->open_connections() == 0; });
+  return acceptor_->stopped() && processor_set_.open_connections() == 0;
 }
 
 std::string SimServer::Leaks() const {

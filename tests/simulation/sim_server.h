@@ -60,6 +60,10 @@ class SimServer {
   BufferAllocator& response_buffers() { return response_buffers_; }
   // Starts the bodies, which call `handler`, and adds them to `scheduler`.
   void Start(RequestHandler& handler, SimScheduler& scheduler);
+  // What a controlling thread does that changes the number of processors all the time:
+  // starts one, lets one go, or ends one that has retired.
+  bool ResizeStep();
+  int resizes() const { return resizes_; }
   // Accepts no more, and closes every connection at once or, draining, when its
   // requests are answered. done() tells when all are gone.
   void BeginStop(bool drain);
@@ -72,6 +76,10 @@ class SimServer {
   std::string Leaks() const;
 
  private:
+  std::unique_ptr<SimRing> MakeRing();
+  void AddProcessor(std::unique_ptr<ProcessorSeat> seat);
+  std::unique_ptr<ProcessorSeat> TakeSeat(const ProcessorSeat& seat);
+
   const SimServerOptions options_;
   const Clock& clock_;
   SimNetwork& network_;
@@ -89,10 +97,16 @@ class SimServer {
   Listener listener_;
   int listen_fd_;
   std::vector<std::unique_ptr<ProcessorSeat>> seats_;
+  std::vector<std::unique_ptr<ProcessorSeat>> free_seats_;
   std::vector<std::unique_ptr<Processor>> processors_;
+  std::vector<std::unique_ptr<Processor>> retiring_;
   ProcessorSet processor_set_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<HandlerWorker>> workers_;
+  RequestHandler* handler_ = nullptr;
+  SimScheduler* scheduler_ = nullptr;
+  int resizes_ = 0;
+  bool stopping_ = false;
   bool running_ = false;
 };
 

@@ -33,19 +33,24 @@ struct Mode {
   const char* disabled;
   Dispatch dispatch;
   int in_flight;
+  AcceptMode accept_mode = AcceptMode::kAcceptor;
 };
 
 class NetworkResizeStressTest : public ::testing::TestWithParam<Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, NetworkResizeStressTest,
-    ::testing::Values(Mode{"", Dispatch::kPool, 1}, Mode{"", Dispatch::kPool, 4},
-                      Mode{"", Dispatch::kInline, 1}, Mode{"all", Dispatch::kPool, 4}),
-    [](const auto& info) {
-      return absl::StrCat(info.param.disabled[0] == '\0' ? "Full" : "Rung519",
-                          info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline",
-                          info.param.in_flight);
-    });
+INSTANTIATE_TEST_SUITE_P(Modes, NetworkResizeStressTest,
+                         ::testing::Values(Mode{"", Dispatch::kPool, 1},
+                                           Mode{"", Dispatch::kPool, 4},
+                                           Mode{"", Dispatch::kInline, 1},
+                                           Mode{"", Dispatch::kPool, 1, AcceptMode::kReusePort},
+                                           Mode{"all", Dispatch::kPool, 4, AcceptMode::kReusePort}),
+                         [](const auto& info) {
+                           return absl::StrCat(
+                               info.param.disabled[0] == '\0' ? "Full" : "Rung519",
+                               info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline",
+                               info.param.in_flight,
+                               info.param.accept_mode == AcceptMode::kReusePort ? "Reuse" : "");
+                         });
 
 constexpr int64_t kFileBytes = 1 << 18;
 
@@ -132,6 +137,7 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
     TestServer server(
         GetParam().disabled, [&](Request* request) { handler.Start(request); },
         [&](SocketServerOptions& options) {
+          options.accept_mode = GetParam().accept_mode;
           options.queued_max_requests = 4;
           options.queued_max_request_bytes = 3 << 20;
           options.sockets.send_buffer_bytes = 16'384;
@@ -147,7 +153,7 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
         });
     const uint32_t seed = std::random_device()();
     RecordProperty("seed", static_cast<int>(seed));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2'000);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1'500);
     const auto before_end = [end] { return std::chrono::steady_clock::now() < end; };
     std::vector<std::thread> threads;
     for (uint32_t t = 0; t < 12; ++t) {

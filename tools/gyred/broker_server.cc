@@ -111,7 +111,9 @@ struct BrokerServer::State {
   PeriodicWork upkeep;
   std::unique_ptr<ThreadRunner> timer_thread;
   std::unique_ptr<ThreadRunner> log_io_thread;
+  std::vector<ListenSocket> adopted;
   std::atomic<int64_t> drain_timeout_ms{0};
+  bool prepared = false;
   bool stopped = false;
 };
 
@@ -197,6 +199,7 @@ absl::Status BrokerServer::OpenBroker() {
     return uring::CreateUringRing(state.features, uring::RingOptions());
   };
   state.server = std::make_unique<SocketServer>(std::move(network), state.handler);
+  state.server->AdoptListenSockets(std::move(state.adopted));
 
   BrokerOptions broker;
   broker.config = state.options.broker;
@@ -258,8 +261,17 @@ absl::Status BrokerServer::Register() {
   return state.broker->Register(std::move(endpoints));
 }
 
+void BrokerServer::AdoptListenSockets(std::vector<ListenSocket> sockets) {
+  state_->adopted = std::move(sockets);
+}
+
+absl::Status BrokerServer::Prepare() {
+  if (std::exchange(state_->prepared, true)) return absl::OkStatus();
+  return StartThreads();
+}
+
 absl::Status BrokerServer::Start() {
-  absl::Status status = StartThreads();
+  absl::Status status = Prepare();
   if (status.ok()) status = OpenBroker();
   if (status.ok()) status = StartNetwork();
   if (status.ok()) status = Register();

@@ -22,6 +22,7 @@
 #include "engine/fs/file_system.h"
 #include "engine/metrics/metric_registry.h"
 #include "engine/network/endpoint.h"
+#include "engine/network/listen_socket.h"
 #include "engine/network/server_options.h"
 #include "engine/storage/flusher.h"
 #include "engine/uring/features.h"
@@ -36,6 +37,14 @@ struct AdminListenerOptions {
   bool enabled = false;
   Endpoint endpoint;
   AdminWrites writes = AdminWrites::kLoopback;
+};
+
+// Whether main asks a running process for its sockets, and where it offers its own
+// (gyred_takeover.h).
+struct TakeoverOptions {
+  bool wanted = false;
+  std::string socket;  // "": in the data directory
+  int64_t timeout_ms = 60'000;
 };
 
 struct BrokerServerOptions {
@@ -54,6 +63,7 @@ struct BrokerServerOptions {
   uint64_t seed = 0;
 
   AdminListenerOptions admin;
+  TakeoverOptions takeover;
   uring::FeatureSet uring_hidden;
   bool require_registered_buffers = false;
 
@@ -68,6 +78,12 @@ class BrokerServer {
   ~BrokerServer();
   BrokerServer(const BrokerServer&) = delete;
   BrokerServer& operator=(const BrokerServer&) = delete;
+
+  // What a start does before it touches data and sockets: threads, io_uring. Start does
+  // it when nobody did.
+  absl::Status Prepare();
+  // See SocketServer. Before Start.
+  void AdoptListenSockets(std::vector<ListenSocket> sockets);
 
   // Recovers the data directory, binds, serves. An error is one line for the
   // person who started it, and leaves nothing running.

@@ -1,18 +1,26 @@
 // gyred: the broker as a program.
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/metrics/metric_registry.h"
+#include "engine/process/service_notifier.h"
+#include "engine/process/takeover.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/gyred_admin.h"
 #include "tools/gyred/gyred_flags.h"
+#include "tools/gyred/gyred_takeover.h"
 
 namespace {
 
@@ -69,31 +77,88 @@ void ServeUntilSignal(const gyre::MetricRegistry& metrics, const sigset_t& signa
   }
 }
 
-int Run(gyre::FlagRegistry& flags, gyre::BrokerServerOptions options) {
+// Without waiting: whether somebody wants the program to end.
+bool StopWanted(const sigset_t& signals) {
+  const timespec no_time = {};
+  siginfo_t info;
+  const int signal = sigtimedwait(&signals, &info, &no_time);
+  return signal > 0 && signal != SIGUSR1;
+}
+
+void LogIfFailed(const absl::Status& status) {
+  if (!status.ok()) LOG(WARNING) << status.message();
+}
+
+// From here on the other process drains, and this one serves when it has.
+absl::Status TakeOver(gyre::Takeover& takeover, int64_t timeout_ms, const sigset_t& signals) {
+  LOG(INFO) << "taking over from process " << takeover.pid();
+  if (absl::Status status = takeover.Commit(); !status.ok()) return status;
+  return takeover.AwaitDone(timeout_ms, [&signals] { return StopWanted(signals); });
+}
+
+void PrintEndpoints(const gyre::BrokerServer& server) {
+  for (const gyre::Endpoint& endpoint : server.bound_endpoints()) {
+    std::printf("gyred: listening on %s\n", endpoint.ToString().c_str());
+  }
+  std::fflush(stdout);
+}
+
+int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
   const sigset_t signals = BlockSignals();
+  const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
+  absl::StatusOr<std::optional<gyre::Takeover>> takeover = gyre::BeginTakeover(options);
+  if (!takeover.ok()) return Refuse(takeover.status());
+  gyre::TakenSockets taken;
+  if (takeover->has_value()) {
+    absl::StatusOr<gyre::TakenSockets> sockets = gyre::SocketsFor(options, **takeover);
+    if (!sockets.ok()) return Refuse(sockets.status());
+    taken = *std::move(sockets);
+  }
+
   gyre::MetricRegistry metrics;
-  options.seed = Entropy();
-  options.metrics = &metrics;
   gyre::GyredAdmin admin(flags, metrics, kVersion);
-  if (absl::Status status = admin.Start(options.admin, options.uring_hidden); !status.ok()) {
+  if (absl::Status status =
+          admin.Start(options.admin, options.uring_hidden, std::move(taken.admin));
+      !status.ok()) {
     return Refuse(status);
   }
   if (admin.listening()) {
     std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
     std::fflush(stdout);
   }
-  gyre::BrokerServer server(std::move(options));
-  if (absl::Status status = server.Start(); !status.ok()) return Refuse(status);
-  admin.OnServing(server);
-  for (const gyre::Endpoint& endpoint : server.bound_endpoints()) {
-    std::printf("gyred: listening on %s\n", endpoint.ToString().c_str());
+  gyre::BrokerServerOptions server_options = options;
+  server_options.seed = Entropy();
+  server_options.metrics = &metrics;
+  gyre::BrokerServer server(std::move(server_options));
+  absl::Status status = server.Prepare();
+  if (status.ok() && takeover->has_value()) {
+    server.AdoptListenSockets(std::move(taken.listeners));
+    LogIfFailed(manager.Status("waiting for the process before to drain"));
+    status = TakeOver(**takeover, options.takeover.timeout_ms, signals);
   }
-  std::fflush(stdout);
+  LogIfFailed(manager.Status("recovering"));
+  if (status.ok()) status = server.Start();
+  if (!status.ok()) return Refuse(status);
+  admin.OnServing(server);
+  PrintEndpoints(server);
+  // A successor's commit is as good as a signal.
+  std::unique_ptr<gyre::TakeoverPoint> point =
+      gyre::OfferTakeover(options, server, admin, [] { kill(getpid(), SIGTERM); });
+  LogIfFailed(manager.Ready());
+
   ServeUntilSignal(metrics, signals);
+  if (point != nullptr) {
+    point->Close();
+    // A commit that came beside the signal is no second signal.
+    if (point->committed()) StopWanted(signals);
+  }
   UnblockStopSignals();
+  LogIfFailed(manager.Stopping());
   admin.OnDraining();
-  if (absl::Status status = server.Stop(); !status.ok()) return Refuse(status);
+  status = server.Stop();
   admin.Stop();
+  if (point != nullptr) point->Done();
+  if (!status.ok()) return Refuse(status);
   LOG(INFO) << "stopped";
   return 0;
 }

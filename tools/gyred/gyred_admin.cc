@@ -29,7 +29,8 @@ GyredAdmin::~GyredAdmin() {
   metrics_.RemoveCollector(&process_);
 }
 
-absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::FeatureSet hidden) {
+absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::FeatureSet hidden,
+                               std::vector<ListenSocket> adopted) {
   if (!options.enabled) return absl::OkStatus();
   GYRE_ASSIGN_OR_RETURN(const uring::Features features, uring::ProbeFeatures(hidden));
   version_.kernel = features.kernel_release;
@@ -42,9 +43,15 @@ absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::Featu
     return uring::CreateUringRing(features, uring::RingOptions());
   };
   server_ = std::make_unique<AdminServer>(std::move(server), *this);
+  server_->AdoptListenSockets(std::move(adopted));
   absl::Status status = server_->Start();
   if (!status.ok()) server_.reset();
   return status;
+}
+
+absl::StatusOr<std::vector<ListenSocket>> GyredAdmin::DuplicateListenSockets() {
+  if (server_ == nullptr) return std::vector<ListenSocket>();
+  return server_->DuplicateListenSockets();
 }
 
 std::string GyredAdmin::Address() const {

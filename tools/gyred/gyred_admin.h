@@ -27,8 +27,12 @@ class GyredAdmin final : public AdminSource {
   GyredAdmin(FlagRegistry& flags, MetricRegistry& metrics, std::string version);
   ~GyredAdmin() override;
 
-  // Opens the listener that `options` ask for. An error is one actionable line.
-  absl::Status Start(const AdminListenerOptions& options, uring::FeatureSet hidden);
+  // Opens the listener that `options` ask for, or takes `adopted`, the socket of a process
+  // that is taken over. An error is one actionable line.
+  absl::Status Start(const AdminListenerOptions& options, uring::FeatureSet hidden,
+                     std::vector<ListenSocket> adopted = {});
+  // To hand over; none without a listener.
+  absl::StatusOr<std::vector<ListenSocket>> DuplicateListenSockets();
   // "127.0.0.1:9644", as bound; only after a Start that was asked for one.
   std::string Address() const;
   bool listening() const { return server_ != nullptr; }

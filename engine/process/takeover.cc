@@ -1,0 +1,256 @@
+#include "engine/process/takeover.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
+#include "engine/process/takeover_messages.h"
+#include "glog/logging.h"
+
+namespace gyre {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+// How often a wait looks whether it was interrupted.
+constexpr int64_t kLookMs = 100;
+
+absl::Status Failed(const std::string& path, absl::string_view what) {
+  return absl::UnavailableError(
+      absl::StrCat("takeover_socket=", path, ": ", what, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+// --- the running process ---------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options options,
+                                                                   const Clock& clock) {
+  GYRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(options.path));
+  UniqueFd listen_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!listen_fd.valid() || !wake_fd.valid()) return Failed(options.path, "socket");
+  // Only a socket is removed: the caller holds the data directory, so whoever made it
+  // is gone or has handed over.
+  struct stat file = {};
+  if (lstat(options.path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
+    unlink(options.path.c_str());
+  }
+  // Nobody else may even connect.
+  const mode_t mask = umask(0177);
+  const int bound =
+      bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  umask(mask);
+  if (bound != 0) return Failed(options.path, "bind");
+  if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
+  std::unique_ptr<TakeoverPoint> point(
+      new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake_fd)));
+  point->thread_->Start();
+  return point;
+}
+
+TakeoverPoint::TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd,
+                             UniqueFd wake_fd)
+    : options_(std::move(options)),
+      listen_fd_(std::move(listen_fd)),
+      wake_fd_(std::move(wake_fd)),
+      thread_(std::make_unique<ThreadRunner>("takeover", static_cast<ThreadBody&>(*this),
+                                             static_cast<ThreadWaiter&>(*this), clock)) {}
+
+TakeoverPoint::~TakeoverPoint() { Close(); }
+
+void TakeoverPoint::Close() {
+  if (thread_ == nullptr) return;
+  thread_->Stop();
+  thread_.reset();
+  listen_fd_.Reset();
+  unlink(options_.path.c_str());
+  if (!committed()) peer_.Reset();
+}
+
+void TakeoverPoint::Done() {
+  Close();
+  if (!peer_.valid()) return;
+  (void)SendPacket(peer_.get(), kTakeoverDone, {});
+  peer_.Reset();
+}
+
+void TakeoverPoint::Wake() {
+  const uint64_t one = 1;
+  (void)!write(wake_fd_.get(), &one, sizeof(one));
+}
+
+int64_t TakeoverPoint::NextDeadlineNs() const { return peer_deadline_ns_; }
+
+void TakeoverPoint::Wait(int64_t now_ns, int64_t deadline_ns) {
+  // One peer at a time; the next waits in the backlog. One that committed says no more.
+  pollfd entries[2] = {{wake_fd_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
+  if (!peer_.valid()) entries[1].fd = listen_fd_.get();
+  if (peer_.valid() && !committed()) entries[1].fd = peer_.get();
+  int timeout_ms = -1;
+  if (deadline_ns != kNever) {
+    timeout_ms = static_cast<int>(std::max<int64_t>(0, (deadline_ns - now_ns + kMs - 1) / kMs));
+  }
+  poll(entries, 2, timeout_ms);
+  uint64_t count = 0;
+  (void)!read(wake_fd_.get(), &count, sizeof(count));
+}
+
+bool TakeoverPoint::RunOnce(int64_t now_ns) {
+  owner_.Assert();
+  if (committed()) return false;
+  if (!peer_.valid()) {
+    UniqueFd peer(accept4(listen_fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!peer.valid()) return false;
+    peer_deadline_ns_ = now_ns + options_.peer_timeout_ms * kMs;
+    OnPeer(std::move(peer));
+    return true;
+  }
+  absl::StatusOr<TakeoverPacket> packet = ReceivePacket(peer_.get());
+  if (packet.ok()) {
+    peer_deadline_ns_ = now_ns + options_.peer_timeout_ms * kMs;
+    OnMessage(packet->text);
+    return true;
+  }
+  if (!absl::IsUnavailable(packet.status())) {
+    DropPeer(packet.status().message());
+  } else if (now_ns >= peer_deadline_ns_) {
+    DropPeer("it says nothing");
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void TakeoverPoint::OnPeer(UniqueFd peer) {
+  peer_ = std::move(peer);
+  offered_ = false;
+  if (!PeerIsSameUser(peer_.get())) DropPeer("it runs as another user");
+}
+
+void TakeoverPoint::OnMessage(absl::string_view message) {
+  if (message.empty()) return DropPeer("it is gone");
+  if (!offered_ && absl::ConsumePrefix(&message, kTakeoverHello)) {
+    if (message == options_.accept_mode) return Offer();
+    (void)SendPacket(peer_.get(),
+                     absl::StrCat(kTakeoverRefuse, "it accepts with accept_mode=",
+                                  options_.accept_mode, "; start with the same"),
+                     {});
+    return DropPeer("its accept_mode differs");
+  }
+  if (offered_ && message == kTakeoverCommit) {
+    LOG(INFO) << "a successor took the listening sockets over";
+    peer_deadline_ns_ = kNever;
+    committed_.store(true, std::memory_order_release);
+    options_.on_commit();
+    return;
+  }
+  DropPeer("it does not speak this protocol");
+}
+
+void TakeoverPoint::Offer() {
+  absl::StatusOr<std::vector<ListenSocket>> sockets = options_.sockets();
+  absl::Status status = sockets.status();
+  if (status.ok() && sockets->size() > kTakeoverMaxSockets) {
+    status = absl::ResourceExhaustedError("there are more sockets than one message holds");
+  }
+  if (status.ok()) {
+    std::vector<int> fds;
+    for (const ListenSocket& socket : *sockets) fds.push_back(socket.fd.get());
+    status = SendPacket(peer_.get(),
+                        absl::StrCat(kTakeoverOffer, getpid(), DescribeSockets(*sockets)), fds);
+  } else {
+    (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, status.message()), {});
+  }
+  if (!status.ok()) return DropPeer(status.message());
+  offered_ = true;
+}
+
+void TakeoverPoint::DropPeer(absl::string_view why) {
+  LOG(WARNING) << "takeover_socket=" << options_.path << ": a peer is let go: " << why;
+  peer_.Reset();
+  offered_ = false;
+  peer_deadline_ns_ = kNever;
+}
+
+// --- the successor ---------------------------------------------------------------------
+
+absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_view accept_mode,
+                                         int64_t timeout_ms) {
+  GYRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
+  Takeover takeover;
+  takeover.peer_ = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!takeover.peer_.valid()) return Failed(path, "socket");
+  const int fd = takeover.peer_.get();
+  // A hung process's backlog may be full.
+  const timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR) {
+      return absl::NotFoundError(absl::StrCat("no process listens on ", path));
+    }
+    return Failed(path, "connect");
+  }
+  if (!PeerIsSameUser(fd)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("takeover_socket=", path, ": the process there runs as another user"));
+  }
+  GYRE_RETURN_IF_ERROR(SendPacket(fd, absl::StrCat(kTakeoverHello, accept_mode), {}), path);
+  absl::StatusOr<TakeoverPacket> packet = AwaitPacket(fd, timeout_ms);
+  if (absl::IsDeadlineExceeded(packet.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("takeover_socket=", path,
+                     ": the process there does not answer; it is left "
+                     "as it is (stop it, then start without --takeover)"));
+  }
+  GYRE_RETURN_IF_ERROR(packet.status(), path);
+  absl::string_view text = packet->text;
+  if (absl::ConsumePrefix(&text, kTakeoverRefuse)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("takeover_socket=", path, ": the process there refuses: ", text));
+  }
+  const bool is_offer = absl::ConsumePrefix(&text, kTakeoverOffer);
+  const size_t line_end = std::min(text.find('\n'), text.size());
+  if (!is_offer || !absl::SimpleAtoi(text.substr(0, line_end), &takeover.pid_)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "takeover_socket=", path, ": what listens there is no gyred that can be taken over"));
+  }
+  GYRE_ASSIGN_OR_RETURN(takeover.sockets_, SocketsOf(text.substr(line_end), std::move(packet->fds)),
+                        path);
+  return takeover;
+}
+
+absl::Status Takeover::Commit() { return SendPacket(peer_.get(), kTakeoverCommit, {}); }
+
+absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted) {
+  for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
+    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
+    if (packet.ok()) {
+      if (packet->text != kTakeoverDone) {
+        LOG(WARNING) << "process " << pid_ << " ended without handing over; its logs are recovered";
+      }
+      return absl::OkStatus();
+    }
+    if (!absl::IsDeadlineExceeded(packet.status()) && !absl::IsUnavailable(packet.status())) {
+      return packet.status();
+    }
+    if (interrupted()) return absl::CancelledError("interrupted by a signal");
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("process ", pid_,
+                   " handed its sockets over and does not end; it still holds the "
+                   "data directory"));
+}
+
+}  // namespace gyre

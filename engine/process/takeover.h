@@ -1,0 +1,119 @@
+// Hands the listening sockets of a running process to its successor, so that a
+// restart refuses no connection: what arrives in between waits in the sockets'
+// backlogs, which stay open throughout.
+//
+//   successor                              running process (TakeoverPoint)
+//   hello accept_mode=…        ->
+//                              <-          offer PID, with the sockets | refuse REASON
+//   (checks them, opens those it lacks)
+//   commit                     ->          drains, as on SIGTERM, …
+//                              <-          done: logs closed, data directory released
+//
+// Until the commit the running process serves on, whatever becomes of the successor;
+// after it, it drains and ends, whatever becomes of the successor. Both must run as
+// the same user (SO_PEERCRED). Messages are packets of a Unix socket, one each.
+#ifndef GYRE_ENGINE_PROCESS_TAKEOVER_H_
+#define GYRE_ENGINE_PROCESS_TAKEOVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/clock.h"
+#include "engine/base/thread_owner.h"
+#include "engine/base/unique_fd.h"
+#include "engine/concurrent/thread_runner.h"
+#include "engine/network/listen_socket.h"
+
+namespace gyre {
+
+// The running process's side.
+//
+// Threads: one controlling thread; `sockets` and `on_commit` are called on its own.
+// Owns: the Unix socket and its file.
+class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
+ public:
+  struct Options {
+    std::string path;
+    std::string accept_mode;  // a successor must have the same
+    // Duplicates of every listening socket.
+    std::function<absl::StatusOr<std::vector<ListenSocket>>()> sockets;
+    // A successor has them: drain. Once.
+    std::function<void()> on_commit;
+    // Whoever connects has this long for each message.
+    int64_t peer_timeout_ms = 10'000;
+  };
+
+  // Replaces a file that a process left which is gone. Errors name the path.
+  static absl::StatusOr<std::unique_ptr<TakeoverPoint>> Open(Options options, const Clock& clock);
+  ~TakeoverPoint() override;
+
+  // Offers nothing any more and removes the file. A successor that committed keeps
+  // waiting for Done.
+  void Close();
+  // The data directory is released: the successor may open it.
+  void Done();
+  bool committed() const { return committed_.load(std::memory_order_acquire); }
+
+ private:
+  TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, UniqueFd wake_fd);
+
+  bool RunOnce(int64_t now_ns) override;
+  int64_t NextDeadlineNs() const override;
+  void Wait(int64_t now_ns, int64_t deadline_ns) override;
+  void Wake() override;
+  void OnThreadStart() override { owner_.Bind(); }
+
+  void OnPeer(UniqueFd peer) GYRE_REQUIRES_OWNER(owner_);
+  void OnMessage(absl::string_view message) GYRE_REQUIRES_OWNER(owner_);
+  void Offer() GYRE_REQUIRES_OWNER(owner_);
+  void DropPeer(absl::string_view why) GYRE_REQUIRES_OWNER(owner_);
+
+  const Options options_;
+  ThreadOwner owner_;
+  UniqueFd listen_fd_;
+  const UniqueFd wake_fd_;
+  // The thread's while it runs.
+  UniqueFd peer_;
+  bool offered_ = false;
+  int64_t peer_deadline_ns_ = kNever;
+  std::atomic<bool> committed_{false};
+  std::unique_ptr<ThreadRunner> thread_;
+};
+
+// The successor's side.
+//
+// Threads: one.
+// Owns: the connection, and the sockets until they are taken.
+class Takeover {
+ public:
+  // Asks the process behind `path` for its sockets. NOT_FOUND: there is none, start as
+  // ever. Else an error is one line; the other process serves on.
+  static absl::StatusOr<Takeover> Begin(const std::string& path, absl::string_view accept_mode,
+                                        int64_t timeout_ms);
+
+  int pid() const { return pid_; }
+  std::vector<ListenSocket>& sockets() { return sockets_; }
+
+  // From here on the other process drains. Nothing that can fail should be left.
+  absl::Status Commit();
+  // Waits until the other process has released its data. DEADLINE_EXCEEDED after
+  // `timeout_ms`; CANCELLED when `interrupted` says so. A process that ends without a
+  // word has released it, too.
+  absl::Status AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted);
+
+ private:
+  UniqueFd peer_;
+  int pid_ = 0;
+  std::vector<ListenSocket> sockets_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_PROCESS_TAKEOVER_H_

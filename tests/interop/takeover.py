@@ -1,0 +1,383 @@
+"""How gyred ends, and how one process takes over from another without refusing a client."""
+import array
+import os
+import signal
+import socket
+import threading
+import time
+
+import kafka_wire
+from harness import Gyred, Skip, check, check_equal, run_command
+from startup import refused
+
+HELLO = b"gyre-takeover 1 hello accept_mode="
+COMMIT = b"gyre-takeover 1 commit"
+
+
+def accept_modes(binary):
+    _, out, _ = run_command([binary, "--help"], timeout=20)
+    return ["acceptor", "reuseport"] if "accept_mode" in out else ["acceptor"]
+
+
+def mode_flags(mode, binary):
+    return ["--accept_mode=" + mode] if "reuseport" in accept_modes(binary) else []
+
+
+def takeover_socket(directory): return os.path.join(directory, "takeover.sock")
+
+
+def connect(path):
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.settimeout(20)
+    peer.connect(path)
+    return peer
+
+
+def receive_offer(peer):
+    fds = array.array("i")
+    text, control, _, _ = peer.recvmsg(65536, socket.CMSG_SPACE(253 * 4))
+    for level, kind, content in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content)
+    return text, list(fds)
+
+
+def wait_for_file(path):
+    deadline = time.monotonic() + 20
+    while not os.path.exists(path):
+        check(time.monotonic() < deadline, "there is no " + path)
+        time.sleep(0.01)
+
+
+class Writers:
+    """Clients that connect, produce one record with acks=all and leave, again and again."""
+
+    def __init__(self, port, topic, count=3):
+        self.port, self.topic, self.stop = port, topic, False
+        self.written, self.errors, self.lock = [], [], threading.Lock()
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, index):
+        sequence = 0
+        while not self.stop:
+            value = b"%d:%d" % (index, sequence)
+            sequence += 1
+            try:
+                with kafka_wire.Connection(self.port, timeout=60) as connection:
+                    error, _ = connection.produce(self.topic, 0, kafka_wire.batch([(None, value)]))
+                with self.lock:
+                    if error == 0:
+                        self.written.append(value)
+                    else:
+                        self.errors.append("error code %d" % error)
+            except Exception as error:
+                with self.lock:
+                    self.errors.append("%s: %s" % (type(error).__name__, error))
+
+    def count(self):
+        with self.lock:
+            return len(self.written)
+
+    def await_more(self, more):
+        target = self.count() + more
+        deadline = time.monotonic() + 60
+        while self.count() < target:
+            check(time.monotonic() < deadline, "the writers do not get on; errors: %s" % self.errors[:3])
+            time.sleep(0.005)
+
+    def finish(self):
+        self.stop = True
+        for thread in self.threads:
+            thread.join()
+
+
+def read_values(port, topic):
+    with kafka_wire.Connection(port) as connection:
+        return [record[2] for batch in connection.read_all(topic, 0) for record in batch.records()]
+
+
+def restarts_refuse_no_connection(binary, scratch, mode):
+    directory = os.path.join(scratch, "takeover-" + mode)
+    flags = mode_flags(mode, binary)
+    servers = [Gyred(binary, directory, flags)]
+    writers = None
+    try:
+        servers[0].start()
+        port = servers[0].port
+        with kafka_wire.Connection(port) as connection:
+            check_equal(connection.create_topic("taken"), 0, "CreateTopics")
+        writers = Writers(port, "taken")
+        writers.await_more(5)
+        for _ in range(4):
+            wait_for_file(takeover_socket(directory))
+            servers.append(Gyred(binary, directory, flags + ["--takeover"]))
+            servers[-1].start()
+            check_equal(servers[-1].port, port, "the successor's port")
+            check_equal(servers[-2].process.wait(30), 0, "the exit code of the one before")
+            writers.await_more(5)
+        writers.finish()
+        check_equal(writers.errors[:3], [], "the writers' errors")
+        values = read_values(port, "taken")
+        check_equal(sorted(values), sorted(writers.written), "records")
+        check("unclean" not in servers[-1].stderr(), "the directory was not left clean")
+        check_equal(servers[-1].stop(), 0, "exit code")
+        return "%d records by %d connections over 4 restarts" % (len(values), len(values))
+    finally:
+        if writers:
+            writers.finish()
+        for server in servers:
+            server.__exit__()
+
+
+def acceptor_restarts_refuse_no_connection(binary, scratch):
+    return restarts_refuse_no_connection(binary, scratch, "acceptor")
+
+
+def reuseport_restarts_refuse_no_connection(binary, scratch):
+    if "reuseport" not in accept_modes(binary):
+        raise Skip("this gyred has no --accept_mode")
+    return restarts_refuse_no_connection(binary, scratch, "reuseport")
+
+
+def nothing_to_take_over_starts_as_ever(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "first"), ["--takeover"]) as server:
+        check("nothing to take over" in server.stderr(), "it does not say so")
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.api_versions()[0], 0, "ApiVersions")
+        check_equal(server.stop(), 0, "exit code")
+        check(not os.path.exists(takeover_socket(server.directory)), "the socket's file stays")
+
+
+def a_killed_process_leaves_nothing_that_hinders(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "killed")) as server:
+        wait_for_file(takeover_socket(server.directory))
+        server.kill()
+        check(os.path.exists(takeover_socket(server.directory)), "the file went by itself")
+        server.flags.append("--takeover")
+        server.start()
+        check("nothing to take over" in server.stderr(), "it does not say so")
+        check_equal(server.stop(), 0, "exit code")
+
+
+def a_hung_process_is_left_as_it_is(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "hung")) as server:
+        wait_for_file(takeover_socket(server.directory))
+        server.process.send_signal(signal.SIGSTOP)
+        line = refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:0", "--log_dirs=" + server.directory,
+                                "--takeover", "--takeover_timeout_ms=500"], r"does not answer")
+        server.process.send_signal(signal.SIGCONT)
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.api_versions()[0], 0, "ApiVersions")
+        check_equal(server.stop(), 0, "exit code")
+        return line
+
+
+def one_that_does_not_end_is_named(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "slow")) as server:
+        wait_for_file(takeover_socket(server.directory))
+        with kafka_wire.Connection(server.port) as held:
+            held.send_raw(b"\x00\x00\x00\x10half")
+            held_back = time.monotonic()
+            line = refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:0", "--log_dirs=" + server.directory,
+                                    "--takeover", "--takeover_timeout_ms=1500"],
+                           r"process %d .*does not end" % server.process.pid)
+            check(time.monotonic() - held_back > 1, "it did not wait")
+        check_equal(server.process.wait(30), 0, "exit code of the one that drained after all")
+        return line
+
+
+def garbage_disturbs_nothing(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "garbage")) as server:
+        path = takeover_socket(server.directory)
+        wait_for_file(path)
+        for packets in ([b"\xff" * 40000], [b"GET / HTTP/1.1\r\n\r\n"], [COMMIT], [HELLO + b"acceptor"] * 2,
+                        [HELLO + b"warp"]):
+            with connect(path) as peer:
+                for packet in packets:
+                    peer.send(packet)
+                peer.settimeout(20)
+                for _ in range(3):
+                    try:
+                        if not peer.recv(65536):
+                            break
+                    except ConnectionResetError:
+                        break
+                else:
+                    raise AssertionError("%r was not let go" % packets[0][:30])
+        check(server.alive(), "it died of garbage")
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.api_versions()[0], 0, "ApiVersions")
+        with Gyred(binary, server.directory, ["--takeover"]) as successor:
+            check_equal(server.process.wait(30), 0, "exit code")
+            check_equal(successor.stop(), 0, "exit code of the successor")
+
+
+def a_successor_that_dies_before_it_commits_changes_nothing(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "early")) as server:
+        path = takeover_socket(server.directory)
+        wait_for_file(path)
+        for _ in range(3):
+            with connect(path) as peer:
+                peer.send(HELLO + b"acceptor")
+                text, fds = receive_offer(peer)
+                check_equal(text.split(b"\n")[0], b"gyre-takeover 1 offer %d" % server.process.pid, "the offer")
+                check_equal(text.split(b"\n")[1:], [b"PLAINTEXT://127.0.0.1:%d" % server.port], "its lines")
+                check_equal(len(fds), 1, "sockets")
+                for fd in fds:
+                    os.close(fd)
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.api_versions()[0], 0, "ApiVersions")
+        check(server.alive(), "it ended")
+        check_equal(server.stop(), 0, "exit code")
+
+
+def a_successor_that_dies_after_it_committed_costs_no_data(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "late")) as server:
+        wait_for_file(takeover_socket(server.directory))
+        with kafka_wire.Connection(server.port) as connection:
+            check_equal(connection.create_topic("kept"), 0, "CreateTopics")
+            check_equal(connection.produce("kept", 0, kafka_wire.batch([(None, b"x")])), (0, 0), "produce")
+        with connect(takeover_socket(server.directory)) as peer:
+            peer.send(HELLO + b"acceptor")
+            for fd in receive_offer(peer)[1]:
+                os.close(fd)
+            peer.send(COMMIT)
+        check_equal(server.process.wait(30), 0, "exit code")
+        server.start()
+        check_equal(len(read_values(server.port, "kept")), 1, "records")
+        check_equal(server.stop(), 0, "exit code")
+
+
+def other_listeners_come_and_go(binary, scratch):
+    directory = os.path.join(scratch, "listeners")
+    with Gyred(binary, directory, ["--listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"]) as server:
+        wait_for_file(takeover_socket(directory))
+        flags = ["--listeners=PLAINTEXT://127.0.0.1:0,NEW://127.0.0.1:0", "--takeover"]
+        try:
+            successor = Gyred(binary, directory, flags)
+            successor.start()
+        except AssertionError as error:
+            if "PLAINTEXT" in str(error) and "OTHER" in str(error):
+                raise Skip("listener names are fixed here")
+            raise
+        with successor:
+            check_equal(successor.port, server.port, "the port both have")
+            check("no listener is configured for the socket of OTHER" in successor.stderr(), "OTHER")
+            check("has no socket for NEW" in successor.stderr(), "NEW")
+            check_equal(server.process.wait(30), 0, "exit code")
+            check_equal(successor.stop(), 0, "exit code of the successor")
+
+
+def another_user_is_refused(binary, scratch):
+    if os.geteuid() != 0:
+        raise Skip("needs a second user to try with")
+    with Gyred(binary, os.path.join(scratch, "user")) as server:
+        path = takeover_socket(server.directory)
+        wait_for_file(path)
+        check_equal(os.stat(path).st_mode & 0o777, 0o600, "the socket's mode")
+        # Even where file modes let it in.
+        os.chmod(path, 0o777)
+        for part in (scratch, server.directory):
+            os.chmod(part, 0o755)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setuid(65534)
+                with connect(path) as peer:
+                    peer.send(HELLO + b"acceptor")
+                    text, fds = receive_offer(peer)
+                os._exit(1 if fds or text.startswith(b"gyre") else 0)
+            except OSError:
+                os._exit(0)
+        check_equal(os.waitpid(pid, 0)[1], 0, "what another user got")
+        check_equal(server.stop(), 0, "exit code")
+
+
+class Manager:
+    """A service manager's notification socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(30)
+
+    def await_line(self, line):
+        while True:
+            lines = self.socket.recv(4096).decode().split("\n")
+            if line in lines:
+                return lines
+
+
+def the_service_manager_is_told(binary, scratch):
+    directory = os.path.join(scratch, "notified")
+    for path in (os.path.join(scratch, "notify"), "\0gyre-test-%d" % os.getpid()):
+        manager = Manager(path)
+        os.environ["NOTIFY_SOCKET"] = path.replace("\0", "@")
+        try:
+            with Gyred(binary, directory) as server:
+                check("MAINPID=%d" % server.process.pid in manager.await_line("READY=1"), "the first's pid")
+                with Gyred(binary, directory, ["--takeover"]) as successor:
+                    manager.await_line("STOPPING=1")
+                    check("MAINPID=%d" % successor.process.pid in manager.await_line("READY=1"),
+                          "the successor's pid")
+                    check_equal(server.process.wait(30), 0, "exit code")
+                    check_equal(successor.stop(), 0, "exit code of the successor")
+                    manager.await_line("STOPPING=1")
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+
+
+def a_drain_ends_at_its_deadline(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "deadline"), ["--drain_timeout_ms=700"]) as server:
+        with kafka_wire.Connection(server.port) as connection:
+            # The rest of this frame never comes.
+            connection.send_raw(b"\x00\x00\x00\x10half")
+            check_equal(server.stop(30), 0, "exit code")
+            check("did not end in time" in server.stderr(), "it does not say that one was cut")
+
+
+def a_second_signal_ends_a_drain_that_hangs(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "second"), ["--drain_timeout_ms=600000"]) as server:
+        with kafka_wire.Connection(server.port) as connection:
+            connection.send_raw(b"\x00\x00\x00\x10half")
+            server.process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + 20
+            while "draining" not in server.stderr():
+                check(time.monotonic() < deadline, "it does not drain")
+                time.sleep(0.01)
+            time.sleep(0.3)
+            check(server.alive(), "it did not wait for the frame")
+            server.process.send_signal(signal.SIGTERM)
+            check_equal(server.process.wait(20), -signal.SIGTERM, "exit code")
+
+
+def a_drain_answers_one_who_has_just_connected(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "fresh")) as server:
+        with kafka_wire.Connection(server.port) as fresh:
+            # The server has it once another one, accepted after it, was answered.
+            with kafka_wire.Connection(server.port) as other:
+                check_equal(other.api_versions()[0], 0, "ApiVersions")
+            server.process.send_signal(signal.SIGTERM)
+            check_equal(fresh.api_versions()[0], 0, "ApiVersions of the fresh one")
+        check_equal(server.process.wait(30), 0, "exit code")
+
+
+ALL = [
+    acceptor_restarts_refuse_no_connection,
+    reuseport_restarts_refuse_no_connection,
+    nothing_to_take_over_starts_as_ever,
+    a_killed_process_leaves_nothing_that_hinders,
+    a_hung_process_is_left_as_it_is,
+    one_that_does_not_end_is_named,
+    garbage_disturbs_nothing,
+    a_successor_that_dies_before_it_commits_changes_nothing,
+    a_successor_that_dies_after_it_committed_costs_no_data,
+    other_listeners_come_and_go,
+    another_user_is_refused,
+    the_service_manager_is_told,
+    a_drain_ends_at_its_deadline,
+    a_second_signal_ends_a_drain_that_hangs,
+    a_drain_answers_one_who_has_just_connected,
+]

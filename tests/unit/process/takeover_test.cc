@@ -1,0 +1,213 @@
+#include "engine/process/takeover.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/process/takeover_messages.h"
+#include "gtest/gtest.h"
+
+namespace gyre {
+namespace {
+
+constexpr int64_t kTimeoutMs = 20'000;
+
+class TakeoverTest : public ::testing::Test {
+ protected:
+  TakeoverTest() {
+    // Short enough for a socket's name, wherever tests run.
+    char directory[] = "/tmp/gyre-takeover-XXXXXX";
+    path_ = absl::StrCat(mkdtemp(directory), "/socket");
+    absl::StatusOr<ListenSocket> socket =
+        OpenListenSocket(*ParseEndpoint("A://127.0.0.1:0"), SocketOptions(), false);
+    EXPECT_TRUE(socket.ok());
+    socket_ = *std::move(socket);
+  }
+  ~TakeoverTest() override {
+    point_.reset();
+    unlink(path_.c_str());
+    rmdir(path_.substr(0, path_.rfind('/')).c_str());
+  }
+
+  absl::Status Open(int64_t peer_timeout_ms = kTimeoutMs) {
+    TakeoverPoint::Options options;
+    options.path = path_;
+    options.accept_mode = "acceptor";
+    options.peer_timeout_ms = peer_timeout_ms;
+    options.sockets = [this]() -> absl::StatusOr<std::vector<ListenSocket>> {
+      std::vector<ListenSocket> sockets;
+      sockets.push_back(
+          ListenSocket{UniqueFd(fcntl(socket_.fd.get(), F_DUPFD_CLOEXEC, 0)), socket_.bound});
+      return sockets;
+    };
+    options.on_commit = [this] { ++commits_; };
+    absl::StatusOr<std::unique_ptr<TakeoverPoint>> point =
+        TakeoverPoint::Open(std::move(options), Clock::Real());
+    if (!point.ok()) return point.status();
+    point_ = *std::move(point);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Takeover> Begin(absl::string_view mode = "acceptor",
+                                 int64_t timeout_ms = kTimeoutMs) {
+    return Takeover::Begin(path_, mode, timeout_ms);
+  }
+  UniqueFd Connect() {
+    UniqueFd peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = *UnixAddress(path_);
+    EXPECT_EQ(connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return peer;
+  }
+  static bool Never() { return false; }
+
+  std::string path_;
+  ListenSocket socket_;
+  std::atomic<int> commits_{0};
+  std::unique_ptr<TakeoverPoint> point_;
+};
+
+TEST_F(TakeoverTest, ASuccessorAcceptsWhoWaitedInTheBacklog) {
+  ASSERT_TRUE(Open().ok());
+  UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(socket_.bound.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+
+  absl::StatusOr<Takeover> takeover = Begin();
+  ASSERT_TRUE(takeover.ok()) << takeover.status();
+  EXPECT_EQ(takeover->pid(), getpid());
+  ASSERT_EQ(takeover->sockets().size(), 1u);
+  EXPECT_EQ(takeover->sockets()[0].bound.ToString(), socket_.bound.ToString());
+  EXPECT_EQ(commits_, 0);
+  ASSERT_TRUE(takeover->Commit().ok());
+
+  std::thread draining([this] {
+    while (commits_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(point_->committed());
+    socket_.fd.Reset();
+    point_->Done();
+  });
+  EXPECT_TRUE(takeover->AwaitDone(kTimeoutMs, Never).ok());
+  draining.join();
+  const UniqueFd accepted(accept4(takeover->sockets()[0].fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_TRUE(accepted.valid()) << std::strerror(errno);
+  EXPECT_EQ(commits_, 1);
+  EXPECT_NE(access(path_.c_str(), F_OK), 0) << "the socket's file stays";
+}
+
+TEST_F(TakeoverTest, WithoutAProcessThereIsNothingToTakeOver) {
+  EXPECT_TRUE(absl::IsNotFound(Begin().status())) << Begin().status();
+  // One that was killed left its file.
+  {
+    UniqueFd left(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = *UnixAddress(path_);
+    ASSERT_EQ(bind(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(absl::IsNotFound(Begin().status())) << Begin().status();
+  EXPECT_TRUE(Open().ok()) << "the file is in the way";
+  EXPECT_TRUE(Begin().ok());
+}
+
+TEST_F(TakeoverTest, OnlyTheUserMayConnect) {
+  ASSERT_TRUE(Open().ok());
+  struct stat file = {};
+  ASSERT_EQ(lstat(path_.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+TEST_F(TakeoverTest, ASuccessorThatLeavesBeforeItsCommitChangesNothing) {
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Begin().ok());
+  EXPECT_TRUE(Begin().ok());
+  EXPECT_EQ(commits_, 0);
+  EXPECT_FALSE(point_->committed());
+}
+
+TEST_F(TakeoverTest, AnotherAcceptModeIsRefusedWithTheReason) {
+  ASSERT_TRUE(Open().ok());
+  const absl::Status status = Begin("reuseport").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(std::string(status.message()).find("accept_mode=acceptor"), std::string::npos)
+      << status;
+}
+
+TEST_F(TakeoverTest, WhoSpeaksSomethingElseIsLetGo) {
+  ASSERT_TRUE(Open().ok());
+  for (const std::string& text : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(40'000, 'x'),
+                                  std::string(kTakeoverCommit), std::string(kTakeoverDone)}) {
+    const UniqueFd peer = Connect();
+    ASSERT_TRUE(SendPacket(peer.get(), text, {}).ok());
+    const absl::StatusOr<TakeoverPacket> answer = AwaitPacket(peer.get(), kTimeoutMs);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->text, "") << "it was not let go";
+  }
+  EXPECT_TRUE(Begin().ok());
+  EXPECT_EQ(commits_, 0);
+}
+
+TEST_F(TakeoverTest, WhoSaysNothingHoldsNobodyUpForLong) {
+  ASSERT_TRUE(Open(/*peer_timeout_ms=*/50).ok());
+  const UniqueFd silent = Connect();
+  EXPECT_TRUE(Begin().ok());
+}
+
+TEST_F(TakeoverTest, AProcessThatDoesNotAnswerIsLeftAsItIs) {
+  UniqueFd hung(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = *UnixAddress(path_);
+  ASSERT_EQ(bind(hung.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(hung.get(), 1), 0);
+  const absl::Status status = Begin("acceptor", 50).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
+TEST_F(TakeoverTest, AnOfferWhoseSocketsDoNotListenIsRefused) {
+  std::vector<UniqueFd> fds;
+  fds.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_FALSE(SocketsOf("A://127.0.0.1:9092", std::move(fds)).ok());
+  EXPECT_FALSE(SocketsOf("A://127.0.0.1:9092", {}).ok());
+  std::vector<UniqueFd> one;
+  one.emplace_back(fcntl(socket_.fd.get(), F_DUPFD_CLOEXEC, 0));
+  EXPECT_FALSE(SocketsOf("", std::move(one)).ok());
+}
+
+TEST_F(TakeoverTest, AProcessThatEndsWithoutAWordHasReleasedItsData) {
+  ASSERT_TRUE(Open().ok());
+  absl::StatusOr<Takeover> takeover = Begin();
+  ASSERT_TRUE(takeover.ok());
+  ASSERT_TRUE(takeover->Commit().ok());
+  while (commits_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  point_.reset();
+  EXPECT_TRUE(takeover->AwaitDone(kTimeoutMs, Never).ok());
+}
+
+TEST_F(TakeoverTest, WaitingEndsAtItsDeadlineAndBySignal) {
+  ASSERT_TRUE(Open().ok());
+  absl::StatusOr<Takeover> takeover = Begin();
+  ASSERT_TRUE(takeover.ok());
+  ASSERT_TRUE(takeover->Commit().ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(takeover->AwaitDone(1, Never)));
+  EXPECT_TRUE(absl::IsCancelled(takeover->AwaitDone(kTimeoutMs, [] { return true; })));
+}
+
+TEST_F(TakeoverTest, APathTooLongForASocketIsOneLine) {
+  const std::string short_path = std::exchange(path_, "/tmp/" + std::string(200, 'x'));
+  EXPECT_TRUE(absl::IsInvalidArgument(Open()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Begin().status()));
+  path_ = short_path;
+}
+
+}  // namespace
+}  // namespace gyre
