@@ -188,7 +188,8 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_GT(server.Metric("network_connections_migrated_total"), 0);
     EXPECT_TRUE(server.AwaitConnections(0));
-    EXPECT_TRUE(AwaitTrue([&] { return server.Metric("request_memory_used_bytes") == 0; }));
+    EXPECT_TRUE(
+        AwaitTrue([&] { return server.Metric("kafka_network_socketserver_memorypoolused") == 0; }));
     EXPECT_TRUE(AwaitTrue([&] { return server.Metric("network_connections") == 0; }));
     EXPECT_EQ(server.Metric("network_connections_accepted_total"),
               server.Metric("network_connections_closed_total"));
