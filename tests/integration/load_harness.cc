@@ -119,6 +119,12 @@ std::function<void(int fd)> EchoWith(
 LyingBroker::LyingBroker(std::function<Treatment(int64_t n)> treat) : treat_(std::move(treat)) {
   server_ = std::make_unique<testing::TestServer>("", [this](Request* r) { Serve(r); });
   server_->handler().runs_inline = false;  // It sleeps.
+  port_ = server_->port();
+}
+
+void LyingBroker::set_garble(std::function<void(std::string* frame)> garble) {
+  MutexLock lock(garble_mutex_);
+  garble_ = std::move(garble);
 }
 
 template <typename Response>
@@ -129,9 +135,9 @@ void LyingBroker::Reply(Request* request, const Response& response, int32_t corr
   proto::EncodeResponse(writer, response, correlation_id, version);
   constexpr bool kIsData =
       Response::kApiKey == ApiKey::kProduce || Response::kApiKey == ApiKey::kFetch;
-  if (kIsData && garble != nullptr) {
+  if (kIsData) {
     MutexLock lock(garble_mutex_);
-    garble(&bytes);
+    if (garble_ != nullptr) garble_(&bytes);
   }
   request->Reply(NetworkSend(Buffer::CopyOf(bytes)));
 }

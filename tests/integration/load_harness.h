@@ -68,14 +68,14 @@ class LyingBroker {
   };
   explicit LyingBroker(std::function<Treatment(int64_t n)> treat);
 
-  uint16_t port() const { return server_->port(); }
+  uint16_t port() const { return port_.load(); }
   int64_t kept_count();
 
   // Set before the run.
-  bool offers_identities = false;
-  ErrorCode create_topic_error = ErrorCode::kNone;
-  // Changes the bytes of answers to Produce and Fetch, behind their size.
-  std::function<void(std::string* frame)> garble;
+  std::atomic<bool> offers_identities{false};
+  std::atomic<ErrorCode> create_topic_error{ErrorCode::kNone};
+  // Changes the bytes of answers to Produce and Fetch.
+  void set_garble(std::function<void(std::string* frame)> garble);
 
  private:
   struct Partition {
@@ -97,6 +97,8 @@ class LyingBroker {
   int64_t batch_count_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t kept_count_ ABSL_GUARDED_BY(mutex_) = 0;
   Mutex garble_mutex_;
+  std::function<void(std::string*)> garble_ ABSL_GUARDED_BY(garble_mutex_);
+  std::atomic<uint16_t> port_{0};
   std::unique_ptr<testing::TestServer> server_;
 };
 

@@ -144,7 +144,7 @@ TEST_P(LoadKafkaTest, AStallShowsInThePercentiles) {
 TEST_P(LoadKafkaTest, GarbageInAnAnswerEndsNeitherTheRunNorTheProgram) {
   Random random(20);
   LyingBroker broker([](int64_t) { return Treatment::kKeep; });
-  broker.garble = [&random](std::string* frame) {
+  broker.set_garble([&random](std::string* frame) {
     if (!random.OneIn(4)) return;
     // Behind the size and the correlation id; sometimes the size, too.
     const size_t first = random.OneIn(5) ? 0 : 8;
@@ -152,7 +152,7 @@ TEST_P(LoadKafkaTest, GarbageInAnAnswerEndsNeitherTheRunNorTheProgram) {
       const size_t at = first + random.Below(std::min<uint64_t>(frame->size() - first, 200));
       (*frame)[at] = static_cast<char>(random.Next());
     }
-  };
+  });
   const RunResult result = RunAgainst(broker, GetParam(), {"--drain=200ms", "--timeout=300ms"});
   EXPECT_FALSE(result.valid());
   EXPECT_FALSE(result.parts[0].reasons.empty());

@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "tools/load/environment.h"
 #include "tools/load/kafka/kafka_part.h"
+#include "tools/load/load_ring.h"
 #include "tools/load/progress.h"
 #include "tools/load/report/metrics_page.h"
 #include "tools/load/worker.h"
@@ -125,8 +126,9 @@ absl::Status Conductor::OpenAll() {
   for (const auto& running : parts_) {
     running->result.memory_before = SampleMemory(running->part.options.server_pid);
     for (int32_t thread = 0; thread < running->part.options.threads; ++thread) {
-      running->workers.push_back(std::make_unique<Worker>(running->part, MakeLoad(*running, thread),
-                                                          *gate_, interrupted_));
+      GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring, MakeLoadRing(running->part.options));
+      running->workers.push_back(std::make_unique<Worker>(
+          running->part, std::move(ring), MakeLoad(*running, thread), *gate_, interrupted_));
     }
   }
   for (const auto& running : parts_) {

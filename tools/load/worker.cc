@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "tools/load/load_ring.h"
 
 namespace gyre::load {
 namespace {
@@ -56,15 +55,10 @@ void Worker::Start() {
 
 void Worker::Run() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // Arrivals to the microsecond, not to the fifty.
-  absl::StatusOr<std::unique_ptr<uring::Ring>> ring = MakeLoadRing(part_.options);
-  if (!ring.ok()) {
-    gate_.Arrive(ring.status());
-    return;
-  }
   const Int32LengthPrefixed decoder(kMaxFrameBytes);
   ConnectorOptions connector_options;
   connector_options.connect_timeout_ns = part_.options.timeout_ns;
-  Connector connector(**ring, *part_.clock, decoder, *load_, connector_options);
+  Connector connector(*ring_, *part_.clock, decoder, *load_, connector_options);
   absl::Status status = connector.Attach();
   if (status.ok()) status = OpenAll(connector);
   const std::optional<int64_t> start_ns = gate_.Arrive(status);

@@ -2,7 +2,7 @@
 // connection to its last answer.
 //
 // Threads: made, started and joined by one thread; runs its own.
-// Owns: its load, and on its thread the ring and the connector.  Borrows: the part.
+// Owns: its ring and load, and on its thread the connector.  Borrows: the part.
 #ifndef GYRE_TOOLS_LOAD_WORKER_H_
 #define GYRE_TOOLS_LOAD_WORKER_H_
 
@@ -11,10 +11,12 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "engine/concurrent/mutex.h"
+#include "engine/uring/ring.h"
 #include "tools/load/workload.h"
 
 namespace gyre::load {
@@ -43,12 +45,19 @@ class StartGate {
 
 class Worker {
  public:
-  Worker(Part& part, std::unique_ptr<ThreadLoad> load, StartGate& gate,
-         const std::atomic<bool>& interrupted)
-      : part_(part), load_(std::move(load)), gate_(gate), interrupted_(interrupted) {}
+  // `ring`: made by the maker of the worker, attached to its thread.
+  Worker(Part& part, std::unique_ptr<uring::Ring> ring, std::unique_ptr<ThreadLoad> load,
+         StartGate& gate, const std::atomic<bool>& interrupted)
+      : part_(part),
+        ring_(std::move(ring)),
+        load_(std::move(load)),
+        gate_(gate),
+        interrupted_(interrupted) {}
 
   void Start();
-  void Join() { thread_.join(); }
+  void Join() {
+    if (thread_.joinable()) thread_.join();
+  }
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
   // After Join.
@@ -61,6 +70,7 @@ class Worker {
   void RunWindow(Connector& connector, const Window& window);
 
   Part& part_;
+  const std::unique_ptr<uring::Ring> ring_;
   const std::unique_ptr<ThreadLoad> load_;
   StartGate& gate_;
   const std::atomic<bool>& interrupted_;
