@@ -39,10 +39,12 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   DCHECK(slot->transfer == nullptr);
   DCHECK(slot->next_request == nullptr);
   DCHECK_EQ(slot->zero_copy_pinned_bytes, 0u);
+  DCHECK_EQ(slot->counted_ahead_bytes, 0);
   slot->open = false;
   slot->fd = -1;
   slot->socket_readable = false;
   slot->sending = ConnectionSlot::SendOperation::kNone;
+  slot->large_responses = true;
   slot->zero_copy_off = false;
   slot->zero_copy_copied = 0;
   slot->turn_bytes = 0;

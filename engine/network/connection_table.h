@@ -101,6 +101,8 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t answer_bytes = 0;  // of the last answer: what the next one may take
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
+  int64_t counted_ahead_bytes = 0;   // of what was received and not looked at, in the budget
+  bool large_responses = true;       // until it was answered by a small one
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight
   struct MemoryWait : MemoryWaiter, MpscNode {
     ProcessorSeat* seat = nullptr;

@@ -50,6 +50,9 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
       r.AddCounter("network_file_spliced_bytes_total", "File bytes sent through a pipe.");
   file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
                                       "Cold chunks copied because no pipe was free.");
+  responses_stalled = r.AddCounter(
+      "network_responses_stalled_total",
+      "Connections closed because they did not read while others waited for their memory.");
   zero_copy_sends = r.AddCounter("network_zero_copy_sends_total", "Sends by zero copy.");
   zero_copy_copied =
       r.AddCounter("network_zero_copy_copied_total",

@@ -38,6 +38,7 @@ struct NetworkMetrics {
   Counter file_bytes_sendfile;
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
+  Counter responses_stalled;     // readers cut off because others waited for their memory
   Counter zero_copy_sends;
   Counter zero_copy_copied;      // notifications that said: copied after all
   Counter zero_copy_resets;      // connections reset at their close deadline

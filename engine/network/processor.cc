@@ -28,6 +28,7 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       receive_buffers_(seat.receive_buffers()),
       intakes_(*ring_, metrics_, seat),
       table_(options_.max_connections, limits_, seat.first_generation()),
+      response_budget_(options_.response_budget_bytes),
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {
@@ -143,6 +144,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
   if (!memory_waiters_.empty() && now_ns_ >= memory_deadlock_ns_) BreakMemoryDeadlock();
+  if (!response_waiters_.empty()) ServeResponseWaiters();
   if (!yielded_.empty()) {
     worked = true;
     ServeYielded();
@@ -172,6 +174,10 @@ bool Processor::RunOnce(int64_t now_ns) {
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
   next_deadline_ns_ = std::min(next_deadline_ns_, drain_grace_ends_ns_);
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
+  if (!response_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, stall_check_ns_);
+  // Bytes that must wait for their turn wait in the sockets while memory is short.
+  limits_.receive_ahead_bytes =
+      response_budget_.IsExhausted() ? 0 : options_.connection.receive_ahead_bytes;
   if (!memory_waiters_.empty()) {
     next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
   }
@@ -424,6 +430,7 @@ void Processor::ReportInput(Slot& slot, bool news) {
   if (!slot.connection.mid_frame()) slot.frame_started_ns = now_ns_;
   slot.connection.OnInput(slot.receive.unparsed_bytes(), slot.receive.wants_direct(),
                           slot.receive.in_large_frame(), slot.receive.mid_frame(), news);
+  CountAhead(slot);
 }
 
 // --- closing -----------------------------------------------------------------------
@@ -529,6 +536,7 @@ void Processor::CloseSocket(Slot& slot) {
   sender_.Abandon(slot);
   SlotMemory memory(*this, slot);
   slot.receive.Clear(memory);
+  CountAhead(slot);
   DropNextRequest(slot);
   SpendGranted(slot);
   ring_->Close(slot.fd);

@@ -44,6 +44,7 @@
 #include "engine/network/request_channel.h"
 #include "engine/network/request_handler.h"
 #include "engine/network/request_metrics.h"
+#include "engine/network/response_budget.h"
 #include "engine/network/response_sender.h"
 #include "engine/network/server_options.h"
 #include "engine/network/slow_request_log.h"
@@ -197,6 +198,12 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool MailboxesEmpty() const GYRE_REQUIRES_OWNER(owner_);
   void RearmStarved() GYRE_REQUIRES_OWNER(owner_);
   void RetryLargeRanges() GYRE_REQUIRES_OWNER(owner_);
+  // The response budget: false when the connection stands in line for it now.
+  bool MayAskForResponse(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void CountRequests(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  void CountResponse(Slot& slot, ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
+  void CountAhead(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void ServeResponseWaiters() GYRE_REQUIRES_OWNER(owner_);
   void StartThrottle(Slot& slot, int64_t end_ns) GYRE_REQUIRES_OWNER(owner_);
   // Its connection's throttling has changed.
   void ReportThrottled(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -234,6 +241,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int64_t kDrainGraceNs = 1'000'000'000;
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
+  static constexpr int64_t kStallCheckNs = 100'000'000;
   // Waiting for memory this long without a grant, while no whole request holds
   // any, means that partial frames hold it all and wait for each other.
   static constexpr int64_t kMemoryDeadlockNs = 500'000'000;
@@ -258,10 +266,12 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   ReceiveBuffers& receive_buffers_;  // the seat's
   ProcessorIntakes intakes_;         // StopAccepting comes from any thread
   ConnectionTable table_ ABSL_GUARDED_BY(owner_);
+  ResponseBudget response_budget_ ABSL_GUARDED_BY(owner_);
   ResponseSender sender_ ABSL_GUARDED_BY(owner_);
   TimingWheel deadlines_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, RangeTag> response_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
@@ -274,6 +284,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t memory_deadlock_ns_ ABSL_GUARDED_BY(owner_) = 0;
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   int64_t drain_grace_ends_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;

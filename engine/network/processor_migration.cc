@@ -56,6 +56,7 @@ void Processor::Migrate(Slot& slot) {
   ConnectionMigration& migration = *moved->migration;
   SlotMemory memory(*this, slot);
   slot.receive.MoveTo(&migration.receive, memory);
+  CountAhead(slot);
   if (ConnectionRequest* next = std::exchange(slot.next_request, nullptr)) {
     // Its bytes may lie in a buffer of this ring.
     migration.has_next_frame = true;

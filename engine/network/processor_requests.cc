@@ -104,6 +104,7 @@ ConnectionRequest* Processor::TakeRun(Slot& slot, RequestRun* run, int64_t* byte
 }
 
 void Processor::DispatchFrames(Slot& slot) {
+  if (!MayAskForResponse(slot)) return;
   RequestRun run;
   int64_t bytes = 0;
   ConnectionRequest* const first = TakeRun(slot, &run, &bytes);
@@ -113,6 +114,7 @@ void Processor::DispatchFrames(Slot& slot) {
     slot.connection.OnInputExhausted();
   }
   if (first == nullptr) return;
+  CountRequests(slot, first);
   for (ConnectionRequest* request = first; request != nullptr; request = request->next_in_run) {
     slot.output.Push(request);
   }
@@ -199,6 +201,7 @@ void Processor::OnResponse(ConnectionRequest* request) {
   DCHECK_EQ(slot.generation, request->generation());
   if (!slot.transport->passes_through()) slot.transport->Wrap(&request->response());
   slot.last_progress_ns = now_ns_;
+  CountResponse(slot, request);
   if (limits_.max_in_flight > 1) {
     const int64_t bytes = request->response().memory_bytes();
     slot.connection.OnInFlightBytes(bytes - request->in_flight_bytes);
@@ -275,6 +278,7 @@ ConnectionRequest* Processor::AcquireRequest() {
 }
 
 void Processor::ReleaseRequest(ConnectionRequest* request) {
+  response_budget_.Change(-std::exchange(request->budget_bytes, 0));
   request->ReleaseResponse();
   // The run's node is still out: the notice brings the object back.
   request->finished = true;

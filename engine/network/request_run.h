@@ -136,6 +136,8 @@ class ConnectionRequest final : public Request {
   bool ready = false;               // the response is here
   bool run_notice_pending = false;  // `run` is still out
   bool finished = false;            // done with, but for the notice
+  bool counts_in_budget = false;    // until it is answered
+  int64_t budget_bytes = 0;         // what its response holds of the budget
 
  private:
   static constexpr uint8_t kStarted = 1;

@@ -131,6 +131,11 @@ struct ProcessorOptions {
   // A connection that is to be closed is reset when the peer has not acknowledged
   // what it pins by then.
   int64_t zero_copy_close_timeout_ms = 3'000;
+  // What this processor may hold in memory of answers that are not small and of bytes
+  // received ahead; beyond it such requests wait. SocketServer sets it from its limit.
+  int64_t response_budget_bytes = INT64_MAX;
+  // While requests wait so, a reader that takes nothing for so long is closed.
+  int64_t response_stall_ms = 1'000;
   int32_t splice_pipe_count = 16;
   uint32_t splice_pipe_bytes = 256 * 1024;
   // Every turn takes in what the ring has, without waiting: for a driver that
@@ -163,6 +168,9 @@ struct SocketServerOptions {
   // them and the memlock limit allows it; else it is used unregistered, with one
   // line that says so, unless they are required.
   bool require_registered_buffers = false;
+  // Bounds slab, receive rings, requests, bytes received ahead and answers together
+  // (network/memory_plan.h). <= 0: no limit.
+  int64_t memory_limit_bytes = 0;
   // Slab memory for responses, for requests that straddle receive buffers and for
   // copied file ranges; what does not fit comes from the heap.
   int64_t slab_bytes = 64 * 1024 * 1024;

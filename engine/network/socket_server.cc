@@ -17,6 +17,7 @@
 #include "engine/network/listener_handlers.h"
 #include "engine/network/listener_overrides.h"
 #include "engine/network/listener_runtime.h"
+#include "engine/network/memory_plan.h"
 #include "engine/network/network_collector.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
@@ -35,9 +36,9 @@ constexpr int64_t kLargeRangesBytes = int64_t{1} << 40;
 constexpr int64_t kStopWaitMs = 5'000;
 constexpr int64_t kPollMs = 1;
 
-int64_t DataPlaneBudget(const SocketServerOptions& options) {
-  return options.queued_max_request_bytes > 0 ? options.queued_max_request_bytes
-                                              : MemoryPool::kUnbounded;
+// A plan that does not work out is reported by Open.
+MemoryPlan PlanOrNone(const SocketServerOptions& options) {
+  return PlanMemory(options).value_or(MemoryPlan{.request_bytes = MemoryPool::kUnbounded});
 }
 
 // A privileged listener has room for one request of the largest size, beside the
@@ -48,16 +49,11 @@ int64_t PrivilegedBudget(const SocketServerOptions& options) {
              : MemoryPool::kUnbounded;
 }
 
-int64_t ReceiveRingBytes(const ProcessorOptions& options) {
-  return int64_t{options.receive_buffer_bytes} * options.receive_buffer_count;
-}
-
-int64_t ProcessorCount(const SocketServerOptions& options) {
-  int64_t count = 0;
-  for (const ListenerOptions& listener : options.listeners) {
-    count += NetworkThreadsOf(options, listener);
-  }
-  return count;
+SocketServerOptions WithBudget(SocketServerOptions options) {
+  if (options.memory_limit_bytes <= 0) return options;
+  options.processor.response_budget_bytes =
+      PlanOrNone(options).response_bytes / std::max<int64_t>(1, ProcessorCount(options));
+  return options;
 }
 
 ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
@@ -85,7 +81,7 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
 
 struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
-      : options(std::move(server_options)),
+      : options(WithBudget(std::move(server_options))),
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
         frame_decoder(options.processor.connection.socket_request_max_bytes),
         connection_options(options.processor.connection),
@@ -99,7 +95,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
                                        .num_io_threads = options.num_io_threads,
                                        .queued_max_requests = options.queued_max_requests,
                                        .lanes = options.lanes,
-                                       .request_budget_bytes = DataPlaneBudget(options)},
+                                       .request_budget_bytes = PlanOrNone(options).request_bytes},
                    clock) {}
 
   absl::Status Open();
@@ -149,10 +145,9 @@ absl::Status SocketServer::State::Open() {
       return uring::CreateUringRing(features, uring::RingOptions());
     };
   }
-  const int64_t run_bytes =
-      (ReceiveRingBytes(options.processor) + kSlabMaxBytes) * ProcessorCount(options);
+  GYRE_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(options));
   GYRE_ASSIGN_OR_RETURN(
-      slab, SlabPool::Create(SlabPoolConfig::Evenly(options.slab_bytes, run_bytes)), "memory");
+      slab, SlabPool::Create(SlabPoolConfig::Evenly(plan.slab_bytes, plan.ring_bytes)), "memory");
   response_buffers.SetSlab(slab.get());
   GYRE_RETURN_IF_ERROR(SetAddressLimits());
   for (const ListenerOptions& listener_options : options.listeners) {

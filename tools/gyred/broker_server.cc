@@ -12,6 +12,8 @@
 #include "engine/broker/served_apis.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/concurrent/thread_runner.h"
+#include "engine/memory/memory_limit.h"
+#include "engine/network/memory_plan.h"
 #include "engine/network/socket_server.h"
 #include "engine/timer/timer.h"
 #include "engine/uring/file_ring.h"
@@ -87,6 +89,21 @@ void NameApis(SocketServerOptions& options) {
     options.api_names[static_cast<size_t>(api.key)] = std::string(ApiKeyName(api.key));
     options.api_max_versions[static_cast<size_t>(api.key)] = api.max_version;
   }
+}
+
+// 0 stands for a share of what there is, and at least what is needed.
+void SetMemoryLimit(SocketServerOptions* network) {
+  if (network->memory_limit_bytes < 0) {
+    LOG(INFO) << "memory_limit_bytes: none";
+    return;
+  }
+  std::string source = "as asked for";
+  if (network->memory_limit_bytes == 0) {
+    const MemoryLimit limit = DefaultMemoryLimit();
+    network->memory_limit_bytes = std::max(limit.bytes, LeastMemoryLimit(*network));
+    source = network->memory_limit_bytes == limit.bytes ? limit.source : "the least that works";
+  }
+  LOG(INFO) << "memory_limit_bytes: " << network->memory_limit_bytes << ", " << source;
 }
 
 }  // namespace
@@ -198,6 +215,7 @@ absl::Status BrokerServer::OpenBroker() {
   network.ring_factory = [&state](absl::string_view) {
     return uring::CreateUringRing(state.features, uring::RingOptions());
   };
+  SetMemoryLimit(&network);
   state.server = std::make_unique<SocketServer>(std::move(network), state.handler);
   state.server->AdoptListenSockets(std::move(state.adopted));
 

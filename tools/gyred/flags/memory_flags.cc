@@ -6,6 +6,10 @@
 
 DEFINE_int64(queued_max_request_bytes, -1,
              "Bytes of requests read and not yet answered; -1: no limit.");
+DEFINE_int64(memory_limit_bytes, 0,
+             "Requests, answers and buffers together take no more; 0: half of what the cgroup or "
+             "the machine has, -1: no limit. Beyond it connections wait, and readers that take "
+             "nothing meanwhile are closed.");
 DEFINE_int64(socket_request_max_bytes, 104857600, "A larger request closes its connection.");
 
 namespace gyre {
@@ -24,6 +28,7 @@ absl::Status Apply(BrokerServerOptions& options) {
                                      " (socket_request_max_bytes and its length)"));
   }
   options.network.queued_max_request_bytes = FLAGS_queued_max_request_bytes;
+  options.network.memory_limit_bytes = FLAGS_memory_limit_bytes;
   options.network.processor.connection.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
   return absl::OkStatus();
 }
@@ -40,6 +45,7 @@ FlagGroup MemoryFlags() {
   return {
       "Memory",
       {
+          FlagSpec("memory_limit_bytes").AtLeast(-1),
           FlagSpec("queued_max_request_bytes").AtLeast(-1),
           FlagSpec("socket_request_max_bytes").Between(1, kMaxRequestBytes).Live(&SetMaxRequest),
       },

@@ -1,0 +1,77 @@
+#include "engine/network/memory_plan.h"
+
+#include "absl/strings/match.h"
+#include "engine/memory/memory_pool.h"
+#include "engine/network/response_budget.h"
+#include "gtest/gtest.h"
+
+namespace gyre {
+namespace {
+
+SocketServerOptions Options(int64_t limit) {
+  SocketServerOptions options;
+  options.listeners.resize(1);
+  options.memory_limit_bytes = limit;
+  return options;
+}
+
+TEST(MemoryPlanTest, EverythingTogetherStaysUnderTheLimit) {
+  for (const int64_t limit : {int64_t{1} << 29, int64_t{1} << 31, int64_t{1} << 35}) {
+    const absl::StatusOr<MemoryPlan> plan = PlanMemory(Options(limit));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_LT(plan->slab_bytes + plan->ring_bytes + plan->request_bytes + plan->response_bytes,
+              limit);
+    EXPECT_GT(plan->response_bytes, 0);
+  }
+}
+
+TEST(MemoryPlanTest, WithoutALimitNothingIsBounded) {
+  const absl::StatusOr<MemoryPlan> plan = PlanMemory(Options(0));
+  EXPECT_EQ(plan->request_bytes, MemoryPool::kUnbounded);
+  EXPECT_EQ(plan->response_bytes, ResponseBudget::kUnbounded);
+}
+
+TEST(MemoryPlanTest, TheLeastLimitIsTakenAndOneMuchBelowIsRefused) {
+  for (const int64_t largest : {int64_t{1} << 16, int64_t{100} << 20}) {
+    SocketServerOptions options = Options(0);
+    options.processor.connection.socket_request_max_bytes = largest;
+    options.memory_limit_bytes = LeastMemoryLimit(options);
+    EXPECT_TRUE(PlanMemory(options).ok()) << PlanMemory(options).status();
+    options.memory_limit_bytes -= 1 << 20;
+    const absl::Status refused = PlanMemory(options).status();
+    EXPECT_TRUE(absl::StrContains(refused.message(), "the least is")) << refused;
+  }
+}
+
+TEST(MemoryPlanTest, MoreForRequestsThanThereIsIsRefused) {
+  SocketServerOptions options = Options(int64_t{1} << 30);
+  options.queued_max_request_bytes = int64_t{900} << 20;
+  EXPECT_TRUE(absl::StrContains(PlanMemory(options).status().message(), "the most is"));
+  options.queued_max_request_bytes = int64_t{200} << 20;
+  EXPECT_EQ(PlanMemory(options)->request_bytes, int64_t{200} << 20);
+}
+
+TEST(ResponseBudgetTest, OneMayAlwaysAskAndSmallAnswersTeachNothing) {
+  ResponseBudget budget(1000);
+  EXPECT_FALSE(budget.IsExhausted());
+  budget.OnRequest();
+  EXPECT_TRUE(budget.IsExhausted());
+  budget.OnAnswered();
+  budget.AddResponse(100);
+  EXPECT_TRUE(budget.IsExhausted());
+  budget.Change(-100);
+  EXPECT_FALSE(budget.IsExhausted());
+}
+
+TEST(ResponseBudgetTest, WhatIsUnderWayCountsAsMuchAsTheLargestOfLate) {
+  ResponseBudget budget(10 << 20);
+  budget.AddResponse(2 << 20);
+  EXPECT_FALSE(budget.IsExhausted());
+  for (int i = 0; i < 4; ++i) budget.OnRequest();
+  EXPECT_TRUE(budget.IsExhausted());  // 2 + 5 * 2 MiB
+  budget.OnAnswered();
+  EXPECT_FALSE(budget.IsExhausted());
+}
+
+}  // namespace
+}  // namespace gyre
