@@ -30,18 +30,20 @@ class SimScheduler {
   // A thread: one turn, and if that found nothing to do, a wait that does not
   // wait, as after a wake-up without a reason.
   void AddThread(std::string name, ThreadBody& body, ThreadWaiter* waiter = nullptr) {
-    Add(std::move(name), [this, &body, waiter] {
-      const int64_t now_ns = clock_.NowNs();
-      if (body.RunOnce(now_ns)) return true;
-      if (waiter != nullptr) waiter->Wait(now_ns, now_ns);
-      return false;
-    });
-    actors_.back().body = &body;
+    Actor& actor = AddActor();
+    actor = {std::move(name),
+             [this, &body, waiter] {
+               const int64_t now_ns = clock_.NowNs();
+               if (body.RunOnce(now_ns)) return true;
+               if (waiter != nullptr) waiter->Wait(now_ns, now_ns);
+               return false;
+             },
+             &body};
   }
   // The thread has ended. Not called by its own step.
   void RemoveThread(const ThreadBody& body) {
     for (Actor& actor : actors_) {
-      if (actor.body == &body) actor = {"ended", [] { return false; }, nullptr};
+      if (actor.body == &body) actor = {"", [] { return false; }, nullptr};
     }
   }
   void Clear() { actors_.clear(); }
@@ -71,6 +73,14 @@ class SimScheduler {
     std::function<bool()> step;
     const ThreadBody* body = nullptr;
   };
+
+  // In the place of one that has ended, so that those do not take everybody's turns.
+  Actor& AddActor() {
+    for (Actor& actor : actors_) {
+      if (actor.name.empty()) return actor;
+    }
+    return actors_.emplace_back();
+  }
 
   Random random_;
   ManualClock& clock_;
