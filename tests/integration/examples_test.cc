@@ -1,0 +1,205 @@
+// The example programs as a user runs them: start, use, SIGTERM.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/unique_fd.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+
+namespace gyre::testing {
+namespace {
+
+class ExampleTest : public ::testing::Test {
+ protected:
+  explicit ExampleTest(const char* binary) : binary_(binary) {}
+  // Starts the program; its first line of output.
+  std::string Start(const std::vector<const char*>& flags) {
+    int pipe_fds[2];
+    CHECK_EQ(pipe(pipe_fds), 0);
+    pid_ = fork();
+    CHECK_GE(pid_, 0);
+    if (pid_ == 0) {
+      dup2(pipe_fds[1], STDOUT_FILENO);
+      close(pipe_fds[0]);
+      std::vector<char*> arguments = {const_cast<char*>(binary_)};
+      for (const char* flag : flags) arguments.push_back(const_cast<char*>(flag));
+      arguments.push_back(nullptr);
+      execv(binary_, arguments.data());
+      _exit(127);
+    }
+    close(pipe_fds[1]);
+    const UniqueFd out(pipe_fds[0]);
+    std::string line;
+    char byte;
+    while (read(out.get(), &byte, 1) == 1 && byte != '\n') line.push_back(byte);
+    return line;
+  }
+  int AwaitExit() {
+    int status = 0;
+    CHECK_EQ(waitpid(pid_, &status, 0), pid_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  const char* const binary_;
+  pid_t pid_ = -1;
+};
+
+class EchoServerTest : public ExampleTest {
+ protected:
+  EchoServerTest() : ExampleTest("tools/examples/echo_server") {}
+};
+
+class EchoServerFlagsTest : public EchoServerTest,
+                            public ::testing::WithParamInterface<std::vector<const char*>> {};
+
+INSTANTIATE_TEST_SUITE_P(Flags, EchoServerFlagsTest,
+                         ::testing::Values(std::vector<const char*>{},
+                                           std::vector<const char*>{"--dispatch=pool",
+                                                                    "--num_io_threads=2"},
+                                           std::vector<const char*>{"--uring_disable=all"}));
+
+TEST_P(EchoServerFlagsTest, AnswersAndEndsOnSigterm) {
+  const std::string line = Start(GetParam());
+  const std::string expected = "echo_server: listening on 127.0.0.1:";
+  ASSERT_EQ(line.substr(0, expected.size()), expected);
+  Client client(static_cast<uint16_t>(std::atoi(line.c_str() + expected.size())));
+  for (const size_t size : {0u, 1u, 128u, 4096u, 4097u, 100'000u, 2'000'000u}) {
+    const std::string payload = Pattern(size, size);
+    client.SendInBackground(Framed(payload));
+    ASSERT_TRUE(client.ReadFrame() == payload) << size;
+  }
+  kill(pid_, SIGTERM);
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_EQ(AwaitExit(), 0);
+}
+
+TEST_F(EchoServerTest, AWrongFlagIsAnErrorAndNotAServer) {
+  EXPECT_EQ(Start({"--dispatch=nonesuch"}), "");
+  EXPECT_EQ(AwaitExit(), 1);
+}
+
+class HttpFileServerTest : public ExampleTest {
+ protected:
+  HttpFileServerTest() : ExampleTest("tools/examples/http_file_server") {
+    directory_ = absl::StrCat(::testing::TempDir(), "/http_file_server_test_", getpid());
+    RemoveFiles();
+    CHECK(std::filesystem::create_directories(directory_ + "/below"));
+  }
+  ~HttpFileServerTest() override { RemoveFiles(); }
+
+  void RemoveFiles() {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  void Write(absl::string_view name, absl::string_view content) {
+    std::ofstream file(absl::StrCat(directory_, "/", name), std::ios::binary);
+    file.write(content.data(), static_cast<std::streamsize>(content.size()));
+    CHECK(file.flush().good());
+  }
+  // The port it listens on; 0 when it does not.
+  uint16_t StartServing() {
+    const std::string flag = "--directory=" + directory_;
+    const std::string line = Start({flag.c_str()});
+    const std::string expected = "http_file_server: listening on 127.0.0.1:";
+    if (line.substr(0, expected.size()) != expected) return 0;
+    return static_cast<uint16_t>(std::atoi(line.c_str() + expected.size()));
+  }
+  void Stop() {
+    kill(pid_, SIGTERM);
+    EXPECT_EQ(AwaitExit(), 0);
+  }
+  // The next head, with the blank line that ends it.
+  static std::string ReadHead(Client& client) {
+    std::string head;
+    while (!absl::EndsWith(head, "\r\n\r\n")) {
+      const std::string byte = client.Read(1);
+      if (byte.empty()) return head + "<closed>";
+      head += byte;
+    }
+    return head;
+  }
+  static std::string StatusLine(const std::string& head) {
+    return head.substr(0, head.find("\r\n"));
+  }
+
+  std::string directory_;
+};
+
+TEST_F(HttpFileServerTest, AnswersWithTheFilesOfItsDirectory) {
+  const std::string large = Pattern(1'000'003, 7);
+  Write("large", large);
+  Write("page.html", "<p>small</p>");
+  Write("empty", "");
+  const uint16_t port = StartServing();
+  ASSERT_NE(port, 0);
+  {
+    // Pipelined, on one connection.
+    Client client(port);
+    client.Send(
+        "GET /page.html HTTP/1.1\r\nHost: x\r\n\r\n"
+        "HEAD /large HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /large?again HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    std::string head = ReadHead(client);
+    EXPECT_EQ(StatusLine(head), "HTTP/1.1 200 OK");
+    EXPECT_TRUE(absl::StrContains(head, "\r\nContent-Type: text/html; charset=utf-8\r\n")) << head;
+    EXPECT_TRUE(absl::StrContains(head, "\r\nContent-Length: 12\r\n")) << head;
+    EXPECT_TRUE(absl::StrContains(head, "\r\nDate: ")) << head;
+    EXPECT_EQ(client.Read(12), "<p>small</p>");
+    head = ReadHead(client);
+    EXPECT_TRUE(absl::StrContains(head, "\r\nContent-Length: 1000003\r\n")) << head;
+    head = ReadHead(client);
+    EXPECT_TRUE(absl::StrContains(head, "\r\nContent-Length: 0\r\n")) << head;
+    head = ReadHead(client);
+    EXPECT_TRUE(absl::StrContains(head, "\r\nConnection: close\r\n")) << head;
+    EXPECT_TRUE(client.Read(large.size()) == large);
+    EXPECT_TRUE(client.AtEnd());
+  }
+  Stop();
+}
+
+TEST_F(HttpFileServerTest, RefusesEverythingElseAndGoesOn) {
+  Write("file", "content");
+  Write("below/hidden", "not served");
+  const uint16_t port = StartServing();
+  ASSERT_NE(port, 0);
+  {
+    Client client(port);
+    for (const char* path :
+         {"/none", "/", "/below", "/below/hidden", "/below/../file", "/../file", "/%66ile"}) {
+      client.Send(absl::StrCat("HEAD ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"));
+      EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 404 Not Found") << path;
+    }
+    client.Send("POST /file HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    const std::string head = ReadHead(client);
+    EXPECT_EQ(StatusLine(head), "HTTP/1.1 405 Method Not Allowed");
+    EXPECT_TRUE(absl::StrContains(head, "\r\nAllow: GET, HEAD\r\n")) << head;
+    EXPECT_EQ(client.Read(23), "405 Method Not Allowed\n");
+    client.Send("GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 200 OK");
+    EXPECT_EQ(client.Read(7), "content");
+    client.Send("\1\2\3 no HTTP\r\n\r\n");
+    EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 400 Bad Request");
+  }
+  Stop();
+}
+
+TEST_F(HttpFileServerTest, ADirectoryThatIsNotThereIsAnErrorAndNotAServer) {
+  const std::string flag = absl::StrCat("--directory=", directory_, "/none");
+  EXPECT_EQ(Start({flag.c_str()}), "");
+  EXPECT_EQ(AwaitExit(), 1);
+}
+
+}  // namespace
+}  // namespace gyre::testing
