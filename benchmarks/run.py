@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import broker_suite  # noqa: E402
+import debian_suite  # noqa: E402
 import file_suite  # noqa: E402
 import micro_suite  # noqa: E402
 import network_suite  # noqa: E402
@@ -15,7 +16,7 @@ from harness import PRIORITY, Suite, Unavailable, line, log, machine  # noqa: E4
 from report import page  # noqa: E402
 
 BENCHMARKS = {**network_suite.BENCHMARKS, **file_suite.BENCHMARKS, **micro_suite.BENCHMARKS,
-              **broker_suite.BENCHMARKS}
+              **debian_suite.BENCHMARKS, **broker_suite.BENCHMARKS}
 
 
 def question(function):

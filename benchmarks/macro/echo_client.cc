@@ -3,6 +3,7 @@
 //   --in_flight=0   each connection always has one frame under way
 //   --in_flight=N   N frames are under way in all, and they go round the connections in turn, so
 //                   that the number of connections is all that differs between two runs
+//   --protocol=redis  the payload is what Redis' ECHO is asked to echo
 // Prints one JSON object with the echoes and the CPU times of server and client between the end
 // of the warm-up and the end of the run.
 #include <gflags/gflags.h>
@@ -20,24 +21,42 @@ DEFINE_string(congestion, "reno", "TCP congestion control; empty keeps the syste
 DEFINE_int32(connections, 64, "connections");
 DEFINE_int32(in_flight, 0, "frames under way; 0: one on each connection");
 DEFINE_int32(payload_bytes, 128, "bytes of a frame after its length");
+DEFINE_string(protocol, "frame", "frame (int32 length, payload) or redis (the command ECHO)");
 DEFINE_double(warmup_seconds, 0.4, "before the figures start");
 DEFINE_double(seconds, 1.5, "how long the figures are taken");
 
 namespace gyre::bench {
 namespace {
 
+// What is sent and what must come back.
+struct Exchange {
+  std::string request;
+  std::string answer;
+};
+
+Exchange MakeExchange(const std::string& payload) {
+  if (FLAGS_protocol == "redis") {
+    const std::string bulk = "$" + std::to_string(payload.size()) + "\r\n" + payload + "\r\n";
+    return {"*2\r\n$4\r\nECHO\r\n" + bulk, bulk};
+  }
+  std::string frame(4, '\0');
+  PutInt32(frame.data(), static_cast<uint32_t>(payload.size()));
+  frame += payload;
+  return {frame, frame};
+}
+
 class EchoLoad {
  public:
   EchoLoad()
       : epoll_(Checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-        size_(4 + static_cast<size_t>(FLAGS_payload_bytes)),
         streams_(static_cast<size_t>(FLAGS_connections)),
-        echo_(size_ + 1),
         measurement_(FLAGS_server_pid) {
     for (int i = 0; i < 26; ++i) {
-      frames_.emplace_back(size_, static_cast<char>('a' + i));
-      PutInt32(frames_.back().data(), static_cast<uint32_t>(FLAGS_payload_bytes));
+      exchanges_.push_back(MakeExchange(
+          std::string(static_cast<size_t>(FLAGS_payload_bytes), static_cast<char>('a' + i))));
     }
+    size_ = exchanges_[0].answer.size();
+    echo_.resize(size_ + 1);
     for (size_t i = 0; i < streams_.size(); ++i) {
       streams_[i].fd = Connect(FLAGS_port, FLAGS_congestion);
       epoll_event event = {};
@@ -81,7 +100,8 @@ class EchoLoad {
   void SendNext() {
     while (streams_[next_].busy) next_ = (next_ + 1) % streams_.size();
     streams_[next_].busy = true;
-    WriteAll(streams_[next_].fd, frames_[next_ % 26].data(), size_);
+    const std::string& request = exchanges_[next_ % 26].request;
+    WriteAll(streams_[next_].fd, request.data(), request.size());
     next_ = (next_ + 1) % streams_.size();
   }
 
@@ -91,7 +111,7 @@ class EchoLoad {
     const ssize_t got = recv(s.fd, echo_.data(), size_ - s.received + 1, 0);
     if (got <= 0) Die("the server closed a connection");
     const size_t end = s.received + static_cast<size_t>(got);
-    if (end > size_ || memcmp(echo_.data(), frames_[index % 26].data() + s.received,
+    if (end > size_ || memcmp(echo_.data(), exchanges_[index % 26].answer.data() + s.received,
                               static_cast<size_t>(got)) != 0) {
       fprintf(stderr, "an echo differs from what was sent\n");
       exit(1);
@@ -106,9 +126,9 @@ class EchoLoad {
   }
 
   const int epoll_;
-  const size_t size_;
+  size_t size_ = 0;  // of an answer
   std::vector<Stream> streams_;
-  std::vector<std::string> frames_;
+  std::vector<Exchange> exchanges_;
   std::vector<char> echo_;
   Measurement measurement_;
   size_t next_ = 0;
@@ -120,5 +140,9 @@ class EchoLoad {
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (FLAGS_protocol != "frame" && FLAGS_protocol != "redis") {
+    fprintf(stderr, "--protocol is \"frame\" or \"redis\"\n");
+    return 1;
+  }
   gyre::bench::EchoLoad().Run();
 }
