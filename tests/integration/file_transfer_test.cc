@@ -116,6 +116,17 @@ const char* const kRequests[] = {"0:1",
                                  "100:20 300:40 5000:60",
                                  "0:10 1000:500000 600000:16384 3:1 5000000:1291456"};
 
+TEST_P(FileTransferTest, AFileShorterThanItsRangeEndsThatConnectionAlone) {
+  const std::string beyond = absl::StrCat(kFileBytes - 100'000, ":300000");
+  Client other(server_->port());
+  Client client(server_->port());
+  client.SendFrame(beyond);
+  EXPECT_LE(client.Read(4 + 8 + 300'000).size(), size_t{4 + 8 + 100'000});
+  EXPECT_TRUE(client.AtEnd());
+  other.SendFrame("0:100");
+  EXPECT_EQ(other.ReadFrame(), Expected("0:100"));
+}
+
 TEST_P(FileTransferTest, HotRangesArriveByteForByte) {
   Client client(server_->port());
   for (const char* request : kRequests) {

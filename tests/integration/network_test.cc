@@ -1,7 +1,10 @@
 // engine/network over real rings and loopback sockets, with every feature the
 // kernel has and with every optional one hidden.
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -223,6 +226,48 @@ TEST_P(NetworkTest, AResetFreesTheSocketWhileTheHandlerStillHasTheRequest) {
   client.Reset();
   EXPECT_TRUE(server->AwaitConnections(0));
   for (Request* request : held.TakeAll()) Echo(request);
+}
+
+TEST_P(NetworkTest, AnAnswerForOneWhoIsGoneIsCountedAllTheSame) {
+  Held held;
+  auto server = Serve([&](Request* request) { held.Add(request); });
+  const auto answered = [&] {
+    return server->Metric("kafka_network_requestmetrics_requests_total", "request=\"unknown\"");
+  };
+  Client client(server->port());
+  client.SendFrame("held");
+  ASSERT_TRUE(held.Await(1));
+  client.Reset();
+  ASSERT_TRUE(server->AwaitConnections(0));
+  EXPECT_EQ(answered(), 0);
+  for (Request* request : held.TakeAll()) ReplyFramed(request, Pattern(550'000, 1));
+  EXPECT_TRUE(AwaitTrue([&] { return answered() == 1; }));
+}
+
+TEST_P(NetworkTest, AcceptedSocketsHaveTheOptionsOfTheirListener) {
+  auto server =
+      Serve(Echo, [](SocketServerOptions& options) { options.sockets.send_buffer_bytes = 65536; });
+  Client client(server->port());
+  client.SendFrame("a");
+  ASSERT_EQ(client.ReadFrame(), "a");
+  const auto option = [](int fd, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    getsockopt(fd, level, name, &value, &size);
+    return value;
+  };
+  int found = 0;
+  for (int fd = 0; fd < 4096; ++fd) {
+    sockaddr_in peer = {};
+    socklen_t size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family != AF_INET || ntohs(peer.sin_port) != client.local_port()) continue;
+    ++found;
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+    EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(fd, SOL_SOCKET, SO_SNDBUF), 2 * 65536);  // socket(7): doubled
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST_P(NetworkTest, AResetIsNoticedWhenReceivingStopped) {
