@@ -31,6 +31,10 @@ int64_t MsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
 }
 
+// A slow reader's receive buffer. Not the smallest there is: below a few segments TCP drops
+// what zero copy sends (a segment counts for its pages) and goes on at the pace of its timers.
+constexpr int kSmallWindowBytes = 32 * 1024;
+
 class NetworkTest : public NetworkModeTest {};
 INSTANTIATE_TEST_SUITE_P(Modes, NetworkTest, AllNetworkModes(), NameOfMode);
 
@@ -600,7 +604,7 @@ TEST_P(NetworkTest, AFullRequestQueueParksConnectionsWhileReadyResponsesLeave) {
       });
   // One response is under way to a slow reader, three wait for their handlers'
   // other halves.
-  Client slow(server->port(), 4096);
+  Client slow(server->port(), kSmallWindowBytes);
   slow.SendFrame("large");
   ASSERT_EQ(slow.Read(4).size(), 4u);
   std::vector<std::unique_ptr<Client>> waiting;
@@ -705,7 +709,7 @@ TEST_P(NetworkTest, ASlowReaderHoldsNobodyUp) {
       });
   std::vector<std::unique_ptr<Client>> slow;
   for (int i = 0; i < 5; ++i) {
-    slow.push_back(std::make_unique<Client>(server->port(), 4096));
+    slow.push_back(std::make_unique<Client>(server->port(), kSmallWindowBytes));
     slow.back()->SendFrame("large");
     ASSERT_TRUE(slow.back()->Readable(10'000));
   }
