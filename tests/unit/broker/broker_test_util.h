@@ -195,6 +195,8 @@ class TestBroker : public ResponseSink {
       const std::shared_ptr<Exchange> exchange = waiting;
       if (&exchange->request_ != request) continue;
       request->ready = true;
+      // What a processor does with an answer.
+      if (request->client_software() != nullptr) session.SetSoftware(*request->client_software());
       exchange->Collect();
       std::erase(in_flight_, exchange);
       return;
