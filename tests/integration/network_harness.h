@@ -26,6 +26,10 @@ std::string Pattern(size_t size, uint64_t seed);
 // `payload` behind its int32 length.
 std::string Framed(absl::string_view payload);
 
+// A slow reader's receive buffer. Not the smallest there is: below a few segments TCP drops
+// what zero copy sends (a segment counts for its pages) and goes on at the pace of its timers.
+constexpr int kSmallWindowBytes = 32 * 1024;
+
 class Client {
  public:
   // CHECKs that it connects. `receive_buffer_bytes` > 0: a small window.

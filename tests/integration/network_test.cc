@@ -31,10 +31,6 @@ int64_t MsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
 }
 
-// A slow reader's receive buffer. Not the smallest there is: below a few segments TCP drops
-// what zero copy sends (a segment counts for its pages) and goes on at the pace of its timers.
-constexpr int kSmallWindowBytes = 32 * 1024;
-
 class NetworkTest : public NetworkModeTest {};
 INSTANTIATE_TEST_SUITE_P(Modes, NetworkTest, AllNetworkModes(), NameOfMode);
 
