@@ -154,21 +154,25 @@ TEST(GyredFlagGroups, ListenersHaveRolesLimitsAndAdvertisedAddresses) {
 }
 
 TEST(GyredFlagGroups, AWrongListenerFlagIsOneLineThatNamesIt) {
-  using Flags = std::initializer_list<std::pair<const char*, const char*>>;
-  const std::pair<Flags, const char*> cases[] = {
-      {{{"listeners", "PLAINTEXT:9092"}}, "--listeners: listener \"PLAINTEXT:9092\": no"},
-      {{{"listeners", "SASL_SSL://127.0.0.1:9092"}}, "would be served as PLAINTEXT"},
-      {{{"advertised_listeners", "PLAINTEXT://0.0.0.0:1"}}, "--advertised_listeners: listener"},
-      {{{"advertised_listeners", "OTHER://a:1"}}, "named like one of --listeners"},
-      {{{"inter_broker_listener_name", "OTHER"}}, "--inter_broker_listener_name=OTHER"},
-      {{{"control_plane_listener_name", "OTHER"}}, "--control_plane_listener_name=OTHER"},
-      {{{"control_plane_listener_name", "PLAINTEXT"}}, "a listener beside"},
-      {{{"listener_overrides", "OTHER.max_connections=1"}}, "--listener_overrides: no listener"},
-      {{{"listener_overrides", "PLAINTEXT.x=1"}}, "--listener_overrides: \"PLAINTEXT.x=1\""},
-      {{{"max_connections_per_ip", "0"}}, "--max_connections_per_ip=0"},
+  struct Case {
+    const char* flag;
+    const char* value;
+    const char* part;
   };
-  for (const auto& [flags, part] : cases) {
-    const absl::Status status = WithFlags(flags).status();
+  const Case cases[] = {
+      {"listeners", "PLAINTEXT:9092", "--listeners: listener \"PLAINTEXT:9092\": no"},
+      {"listeners", "SASL_SSL://127.0.0.1:9092", "would be served as PLAINTEXT"},
+      {"advertised_listeners", "PLAINTEXT://0.0.0.0:1", "--advertised_listeners: listener"},
+      {"advertised_listeners", "OTHER://a:1", "named like one of --listeners"},
+      {"inter_broker_listener_name", "OTHER", "--inter_broker_listener_name=OTHER"},
+      {"control_plane_listener_name", "OTHER", "--control_plane_listener_name=OTHER"},
+      {"control_plane_listener_name", "PLAINTEXT", "a listener beside"},
+      {"listener_overrides", "OTHER.max_connections=1", "--listener_overrides: no listener"},
+      {"listener_overrides", "PLAINTEXT.x=1", "--listener_overrides: \"PLAINTEXT.x=1\""},
+      {"max_connections_per_ip", "0", "--max_connections_per_ip=0"},
+  };
+  for (const auto& [flag, value, part] : cases) {
+    const absl::Status status = WithFlags({{flag, value}}).status();
     EXPECT_TRUE(absl::StrContains(status.message(), part)) << status << " without " << part;
     EXPECT_FALSE(absl::StrContains(status.message(), "\n")) << status;
   }
