@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "engine/network/request.h"
+#include "engine/network/request/request.h"
 #include "nlohmann/json.hpp"
 
 namespace gyre {

@@ -21,7 +21,7 @@
 #include "engine/base/clock.h"
 #include "engine/metrics/counter.h"
 #include "engine/metrics/metric_registry.h"
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 
 namespace gyre {
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/network/connection_info.h"
+#include "engine/network/connection/connection_info.h"
 
 namespace gyre {
 

@@ -11,7 +11,7 @@
 
 #include "engine/broker/broker_services.h"
 #include "engine/broker/request_context.h"
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 
 namespace gyre {
 

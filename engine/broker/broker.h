@@ -31,7 +31,7 @@
 #include "engine/concurrent/continuation.h"
 #include "engine/fs/file_io.h"
 #include "engine/fs/file_system.h"
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 #include "engine/purgatory/delayed_operation_purgatory.h"
 #include "engine/storage/data_directory.h"
 #include "engine/storage/flusher.h"

@@ -17,7 +17,7 @@
 #include "engine/fs/file_slice.h"
 #include "engine/memory/buffer.h"
 #include "engine/memory/buffer_allocator.h"
-#include "engine/network/request.h"
+#include "engine/network/request/request.h"
 #include "proto/frame.h"
 #include "proto/wire/api_key.h"
 #include "proto/wire/reader.h"

@@ -17,7 +17,7 @@ struct Continuation : MpscNode {
   void (*drop)(Continuation* self) = nullptr;
 };
 
-// Implemented by network/request_channel; handlers take it before requests.
+// Implemented by network/request/request_channel; handlers take it before requests.
 class ContinuationLane {
  public:
   virtual ~ContinuationLane() = default;

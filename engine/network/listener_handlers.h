@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 #include "engine/network/server_options.h"
 
 namespace gyre {

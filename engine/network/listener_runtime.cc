@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/network/listen_socket.h"
+#include "engine/network/accept/listen_socket.h"
 #include "glog/logging.h"
 
 namespace gyre {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/limits.h"
 #include "engine/memory/memory_pool.h"
-#include "engine/network/response_budget.h"
+#include "engine/network/processor/response_budget.h"
 
 namespace gyre {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/memory/memory_pool.h"
-#include "engine/network/request_channel.h"
-#include "engine/network/request_handler.h"
-#include "engine/network/request_handler_pool.h"
+#include "engine/network/request/request_channel.h"
+#include "engine/network/request/request_handler.h"
+#include "engine/network/request/request_handler_pool.h"
 
 namespace gyre {
 

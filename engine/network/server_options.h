@@ -176,7 +176,7 @@ struct SocketServerOptions {
   int64_t slab_bytes = 64 * 1024 * 1024;
 
   AcceptMode accept_mode = AcceptMode::kAcceptor;
-  // See network/connection_quotas.h; rates are per second, and INT32_MAX is none.
+  // See network/connection/connection_quotas.h; rates are per second, and INT32_MAX is none.
   int32_t max_connections = INT32_MAX;
   int32_t max_connections_per_ip = INT32_MAX;
   std::string max_connections_per_ip_overrides;  // "host:count,…", looked up at Start

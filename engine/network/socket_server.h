@@ -21,11 +21,11 @@
 #include "absl/strings/string_view.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/memory/buffer_allocator.h"
-#include "engine/network/connection_info.h"
-#include "engine/network/connection_quotas.h"
+#include "engine/network/accept/listen_socket.h"
+#include "engine/network/connection/connection_info.h"
+#include "engine/network/connection/connection_quotas.h"
 #include "engine/network/endpoint.h"
-#include "engine/network/listen_socket.h"
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 #include "engine/network/server_options.h"
 
 namespace gyre {

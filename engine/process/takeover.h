@@ -29,7 +29,7 @@
 #include "engine/base/thread_owner.h"
 #include "engine/base/unique_fd.h"
 #include "engine/concurrent/thread_runner.h"
-#include "engine/network/listen_socket.h"
+#include "engine/network/accept/listen_socket.h"
 
 namespace gyre {
 

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/unique_fd.h"
-#include "engine/network/listen_socket.h"
+#include "engine/network/accept/listen_socket.h"
 
 namespace gyre {
 

@@ -137,7 +137,7 @@ class Ring {
   virtual size_t SubmitAndReap(absl::Span<Completion> out, int64_t wait_ns) = 0;
   // Ends the owner's present wait or the next one (a SubmitAndReap that does
   // not wait uses none up). Any thread, also before Attach(); cheap when not parked
-  // is the caller's concern (network/processor keeps a parked flag).
+  // is the caller's concern (network/processor/processor keeps a parked flag).
   virtual void Wake() = 0;
 
   virtual RingStats stats() const { return {}; }

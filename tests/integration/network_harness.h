@@ -16,7 +16,7 @@
 #include "engine/concurrent/mutex.h"
 #include "engine/fs/file.h"
 #include "engine/metrics/metric_registry.h"
-#include "engine/network/request_handler.h"
+#include "engine/network/request/request_handler.h"
 #include "engine/network/socket_server.h"
 
 namespace gyre::testing {

@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/unique_fd.h"
-#include "engine/network/connection_quotas.h"
+#include "engine/network/connection/connection_quotas.h"
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"

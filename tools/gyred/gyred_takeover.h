@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/network/listen_socket.h"
+#include "engine/network/accept/listen_socket.h"
 #include "engine/process/takeover.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/gyred_admin.h"

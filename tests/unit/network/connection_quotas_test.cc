@@ -1,5 +1,5 @@
 // What Kafka's ConnectionQuotasTest asserts, and what goes beyond it.
-#include "engine/network/connection_quotas.h"
+#include "engine/network/connection/connection_quotas.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "engine/network/connection.h"
+#include "engine/network/connection/connection.h"
 
 #include "gtest/gtest.h"
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/memory/memory_pool.h"
-#include "engine/network/response_budget.h"
+#include "engine/network/processor/response_budget.h"
 #include "gtest/gtest.h"
 
 namespace gyre {

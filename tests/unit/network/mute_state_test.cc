@@ -1,4 +1,4 @@
-#include "engine/network/mute_state.h"
+#include "engine/network/connection/mute_state.h"
 
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/network/network_receive.h"
+#include "engine/network/connection/network_receive.h"
 
 #include <algorithm>
 #include <random>

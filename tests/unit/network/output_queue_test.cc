@@ -1,4 +1,4 @@
-#include "engine/network/output_queue.h"
+#include "engine/network/connection/output_queue.h"
 
 #include <memory>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/memory/memory_pool.h"
-#include "engine/network/request_channel.h"
+#include "engine/network/request/request_channel.h"
 #include "gtest/gtest.h"
 
 namespace gyre {

@@ -1,4 +1,4 @@
-#include "engine/network/processor_set.h"
+#include "engine/network/accept/processor_set.h"
 
 #include <atomic>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "engine/network/request_channel.h"
+#include "engine/network/request/request_channel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/network/request_handler_pool.h"
+#include "engine/network/request/request_handler_pool.h"
 #include "gtest/gtest.h"
 
 namespace gyre {

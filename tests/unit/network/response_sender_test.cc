@@ -1,4 +1,4 @@
-#include "engine/network/response_sender.h"
+#include "engine/network/connection/response_sender.h"
 
 #include <cerrno>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "engine/memory/memory_pool.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/metrics/metric_registry.h"
-#include "engine/network/request_channel.h"
+#include "engine/network/request/request_channel.h"
 #include "gtest/gtest.h"
 #include "tests/unit/network/fake_ring.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/network/connection_quotas.h"
+#include "engine/network/connection/connection_quotas.h"
 #include "engine/network/socket_server.h"
 #include "gflags/gflags.h"
 #include "tools/gyred/broker_server.h"

@@ -1,0 +1,330 @@
+#include "engine/network/connection/network_receive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/base/limits.h"
+#include "glog/logging.h"
+
+namespace gyre {
+namespace {
+
+// Pieces up to this size do not keep a whole receive buffer waiting.
+constexpr uint32_t kPackBytes = 4096;
+constexpr uint32_t kPackBlockBytes = 16 * 1024;
+// The first assembly buffer; it grows by this factor.
+constexpr uint32_t kFirstAssemblyBytes = 4096;
+constexpr uint32_t kGrowth = 4;
+
+}  // namespace
+
+void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
+  const uint32_t size_bytes = bytes.size_bytes();
+  if (size_bytes == 0) return;
+  pending_bytes_ += size_bytes;
+  if (pending_.size() > first_ && size_bytes <= kPackBytes) {
+    Pending& last = pending_.back();
+    if (last.spare_bytes < size_bytes) {
+      Buffer block = memory.Allocate(kPackBlockBytes);
+      block.Truncate(0);
+      pending_.push_back(Pending{std::move(block), kPackBlockBytes});
+    }
+    Pending& tail = pending_.back();
+    std::memcpy(tail.bytes.data() + tail.bytes.size_bytes(), bytes.data(), size_bytes);
+    tail.bytes.Truncate(tail.bytes.size_bytes() + size_bytes);
+    tail.spare_bytes -= size_bytes;
+    return;
+  }
+  pending_.push_back(Pending{std::move(bytes), 0});
+}
+
+bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
+  if (!has_unseen()) return false;
+  if (assembling_) return total_bytes_ == 0 || assembled_bytes_ + pending_bytes_ >= total_bytes_;
+  const FrameDecoder::Verdict verdict = decoder.Inspect(front().bytes.view(), 0);
+  switch (verdict.kind) {
+    case FrameDecoder::Kind::kNeedMore:
+      return front().bytes.size_bytes() < pending_bytes_;
+    case FrameDecoder::Kind::kFrame:
+      return verdict.skip_bytes + verdict.payload_bytes <= pending_bytes_;
+    case FrameDecoder::Kind::kInvalid:
+      return false;
+  }
+  return true;
+}
+
+void NetworkReceive::DropFront(uint32_t bytes) {
+  pending_bytes_ -= bytes;
+  Pending& pending = front();
+  pending.bytes.RemovePrefix(bytes);
+  if (!pending.bytes.empty()) return;
+  pending.bytes.Reset();
+  if (++first_ == pending_.size()) {
+    // Not clear(), which would give its memory back: the next to wait take it.
+    pending_.erase(pending_.begin(), pending_.end());
+    first_ = 0;
+  }
+}
+
+void NetworkReceive::PushFront(Buffer bytes) {
+  if (bytes.empty()) return;
+  pending_bytes_ += bytes.size_bytes();
+  if (first_ > 0) {
+    pending_[--first_] = Pending{std::move(bytes), 0};
+  } else {
+    pending_.insert(pending_.begin(), Pending{std::move(bytes), 0});
+  }
+}
+
+NetworkReceive::Status NetworkReceive::Next(const FrameDecoder& decoder, ReceiveMemory& memory,
+                                            Frame* frame, const char** reason) {
+  if (!assembling_) {
+    if (pending_bytes_ == 0) return Status::kNeedMore;
+    const Buffer& bytes = front().bytes;
+    const FrameDecoder::Verdict verdict = decoder.Inspect(bytes.view(), 0);
+    switch (verdict.kind) {
+      case FrameDecoder::Kind::kInvalid:
+        *reason = verdict.reason;
+        return Status::kInvalid;
+      case FrameDecoder::Kind::kNeedMore:
+        // Undecided: gather bytes in an assembly until the decoder can tell, so
+        // that a slow peer holds no receive buffer.
+        total_bytes_ = 0;
+        skip_bytes_ = 0;
+        seen_bytes_ = 0;
+        large_ = false;
+        assembling_ = true;
+        break;
+      case FrameDecoder::Kind::kFrame: {
+        const int64_t total_bytes = verdict.skip_bytes + verdict.payload_bytes;
+        if (total_bytes <= bytes.size_bytes()) {
+          if (!memory.TryCharge(total_bytes)) return Status::kNoMemory;
+          const auto payload_bytes = static_cast<uint32_t>(verdict.payload_bytes);
+          frame->charged_bytes = total_bytes;
+          if (memory.lent_too_many()) {
+            frame->payload = memory.Allocate(payload_bytes);
+            std::memcpy(frame->payload.data(), bytes.data() + verdict.skip_bytes, payload_bytes);
+          } else {
+            frame->payload = bytes.Slice(verdict.skip_bytes, payload_bytes);
+          }
+          DropFront(static_cast<uint32_t>(total_bytes));
+          return Status::kFrame;
+        }
+        if (const Status status = StartAssembly(total_bytes, verdict.skip_bytes, memory);
+            status != Status::kFrame) {
+          return status;
+        }
+        break;
+      }
+    }
+  }
+  if (total_bytes_ == 0) {
+    const Status status = DecideAssembly(decoder, memory, reason);
+    if (status != Status::kFrame) return status;
+  }
+  const Status status = FillAssembly(memory);
+  if (status == Status::kFrame) TakeAssembly(frame);
+  return status;
+}
+
+// kFrame: the assembly is ready to be filled.
+NetworkReceive::Status NetworkReceive::StartAssembly(int64_t total_bytes, uint32_t skip_bytes,
+                                                     ReceiveMemory& memory) {
+  if (total_bytes > kSlabMaxBytes) {
+    Buffer range = memory.TryAllocateLarge(static_cast<uint32_t>(total_bytes));
+    if (range.empty()) return Status::kNoMemory;
+    if (assembled_bytes_ > 0) {
+      std::memcpy(range.data(), assembly_.data(), static_cast<size_t>(assembled_bytes_));
+    }
+    assembly_ = std::move(range);
+    large_ = true;
+  } else {
+    large_ = false;
+  }
+  total_bytes_ = total_bytes;
+  skip_bytes_ = skip_bytes;
+  assembling_ = true;
+  return Status::kFrame;
+}
+
+void NetworkReceive::Grow(uint32_t capacity_bytes, ReceiveMemory& memory) {
+  Buffer larger = memory.Allocate(capacity_bytes);
+  if (assembled_bytes_ > 0) {
+    std::memcpy(larger.data(), assembly_.data(), static_cast<size_t>(assembled_bytes_));
+  }
+  assembly_ = std::move(larger);
+}
+
+// kFrame: decided.
+NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decoder,
+                                                      ReceiveMemory& memory, const char** reason) {
+  const int64_t max_bytes = std::min<int64_t>(decoder.max_undecided_bytes(), kSlabMaxBytes);
+  while (total_bytes_ == 0) {
+    if (pending_bytes_ == 0) return Status::kNeedMore;
+    const auto take = static_cast<uint32_t>(
+        std::min<int64_t>(front().bytes.size_bytes(), max_bytes - assembled_bytes_));
+    if (take == 0) {
+      *reason = "no end of the request's head within the limit";
+      return Status::kInvalid;
+    }
+    if (!memory.TryCharge(take)) return Status::kNoMemory;
+    charged_bytes_ += take;
+    const int64_t needed_bytes = assembled_bytes_ + take;
+    if (needed_bytes > assembly_.size_bytes()) {
+      const int64_t grown = std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, 64);
+      Grow(static_cast<uint32_t>(std::min<int64_t>(std::max(grown, needed_bytes), kSlabMaxBytes)),
+           memory);
+    }
+    std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
+    assembled_bytes_ += take;
+    DropFront(take);
+    const FrameDecoder::Verdict verdict = decoder.Inspect(
+        assembly_.view().substr(0, static_cast<size_t>(assembled_bytes_)), seen_bytes_);
+    seen_bytes_ = static_cast<uint32_t>(assembled_bytes_);
+    switch (verdict.kind) {
+      case FrameDecoder::Kind::kInvalid:
+        *reason = verdict.reason;
+        return Status::kInvalid;
+      case FrameDecoder::Kind::kNeedMore:
+        break;
+      case FrameDecoder::Kind::kFrame: {
+        const int64_t total_bytes = verdict.skip_bytes + verdict.payload_bytes;
+        if (total_bytes < assembled_bytes_) {
+          // More was gathered than the frame has: the rest goes back.
+          const auto surplus = static_cast<uint32_t>(assembled_bytes_ - total_bytes);
+          PushFront(assembly_.Slice(static_cast<uint32_t>(total_bytes), surplus));
+          memory.Uncharge(surplus);
+          charged_bytes_ -= surplus;
+          assembled_bytes_ = total_bytes;
+        }
+        const Status status = StartAssembly(total_bytes, verdict.skip_bytes, memory);
+        if (status != Status::kFrame) {
+          // Asked again later, from the bytes that are gathered.
+          PushFront(assembly_.Slice(0, static_cast<uint32_t>(assembled_bytes_)));
+          memory.Uncharge(charged_bytes_);
+          charged_bytes_ = 0;
+          assembled_bytes_ = 0;
+          assembly_.Reset();
+          assembling_ = false;
+          return status;
+        }
+        break;
+      }
+    }
+  }
+  return Status::kFrame;
+}
+
+NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
+  while (assembled_bytes_ < total_bytes_) {
+    if (pending_bytes_ == 0) return Status::kNeedMore;
+    const auto take = static_cast<uint32_t>(
+        std::min<int64_t>(front().bytes.size_bytes(), total_bytes_ - assembled_bytes_));
+    if (!memory.TryCharge(take)) return Status::kNoMemory;
+    charged_bytes_ += take;
+    const int64_t needed_bytes = assembled_bytes_ + take;
+    if (!large_ && needed_bytes > assembly_.size_bytes()) {
+      int64_t grown =
+          std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, kFirstAssemblyBytes);
+      grown = std::max(grown, needed_bytes);
+      // Whatever is here already came: no more than the whole frame is ever taken.
+      if (pending_bytes_ + assembled_bytes_ >= total_bytes_) grown = total_bytes_;
+      Grow(static_cast<uint32_t>(std::min(grown, total_bytes_)), memory);
+    }
+    std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
+    assembled_bytes_ += take;
+    DropFront(take);
+  }
+  return Status::kFrame;
+}
+
+void NetworkReceive::TakeAssembly(Frame* frame) {
+  frame->payload = assembly_.Slice(skip_bytes_, static_cast<uint32_t>(total_bytes_ - skip_bytes_));
+  frame->charged_bytes = charged_bytes_;
+  assembly_.Reset();
+  assembling_ = false;
+  large_ = false;
+  assembled_bytes_ = 0;
+  total_bytes_ = 0;
+  charged_bytes_ = 0;
+}
+
+bool NetworkReceive::TakeUnfinished(Frame* frame) {
+  if (!assembling_ || large_ || assembled_bytes_ == 0) return false;
+  total_bytes_ = assembled_bytes_;
+  skip_bytes_ = 0;
+  TakeAssembly(frame);
+  return true;
+}
+
+NetworkReceive::Target NetworkReceive::direct_target(size_t max_bytes) const {
+  return Target{assembly_.data() + assembled_bytes_,
+                std::min(max_bytes, static_cast<size_t>(total_bytes_ - assembled_bytes_))};
+}
+
+void NetworkReceive::OnDirectBytes(uint32_t bytes) { assembled_bytes_ += bytes; }
+
+int64_t NetworkReceive::TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory) {
+  const int64_t bytes = std::min(max_bytes, total_bytes_ - assembled_bytes_);
+  if (!memory.TryCharge(bytes)) return 0;
+  charged_bytes_ += bytes;
+  return bytes;
+}
+
+void NetworkReceive::UnchargeDirect(int64_t bytes, ReceiveMemory& memory) {
+  charged_bytes_ -= bytes;
+  memory.Uncharge(bytes);
+}
+
+void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
+  DCHECK(to->pending_.empty() && !to->assembling_);
+  Buffer block;
+  uint32_t room_bytes = 0;
+  int64_t left_bytes = pending_bytes_;
+  for (; first_ < pending_.size(); ++first_) {
+    absl::string_view bytes = front().bytes.view();
+    while (!bytes.empty()) {
+      if (room_bytes == 0) {
+        if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+        room_bytes = static_cast<uint32_t>(std::min<int64_t>(left_bytes, kSlabMaxBytes));
+        block = memory.Allocate(room_bytes);
+        block.Truncate(0);
+      }
+      const auto take = static_cast<uint32_t>(std::min<size_t>(bytes.size(), room_bytes));
+      std::memcpy(block.data() + block.size_bytes(), bytes.data(), take);
+      block.Truncate(block.size_bytes() + take);
+      room_bytes -= take;
+      left_bytes -= take;
+      bytes.remove_prefix(take);
+    }
+    front().bytes.Reset();
+  }
+  if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+  to->pending_bytes_ = pending_bytes_;
+  to->seen_bytes_ = seen_bytes_;
+  to->assembly_ = std::move(assembly_);
+  to->assembled_bytes_ = assembled_bytes_;
+  to->total_bytes_ = total_bytes_;
+  to->charged_bytes_ = charged_bytes_;
+  to->skip_bytes_ = skip_bytes_;
+  to->assembling_ = assembling_;
+  to->large_ = large_;
+  charged_bytes_ = 0;
+  Clear(memory);
+}
+
+void NetworkReceive::Clear(ReceiveMemory& memory) {
+  if (charged_bytes_ > 0) memory.Uncharge(charged_bytes_);
+  charged_bytes_ = 0;
+  pending_.clear();
+  first_ = 0;
+  pending_bytes_ = 0;
+  assembly_.Reset();
+  assembling_ = false;
+  large_ = false;
+  assembled_bytes_ = 0;
+  total_bytes_ = 0;
+}
+
+}  // namespace gyre

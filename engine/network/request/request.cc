@@ -1,0 +1,66 @@
+#include "engine/network/request/request.h"
+
+#include <algorithm>
+
+#include "engine/network/request/request_channel.h"
+#include "engine/network/request/request_run.h"
+#include "glog/logging.h"
+
+namespace gyre {
+
+void Request::ReleaseFrame() {
+  frame_.Reset();
+  if (charged_bytes_ == 0) return;
+  channel_->ReleaseRequestBytes(charged_bytes_);
+  charged_bytes_ = 0;
+}
+
+bool Request::SendThrottleStart(int64_t assigned_ns, int64_t end_ns) {
+  DCHECK(!throttled_) << "the larger of several throttle times applies, once";
+  if (throttled_) return false;
+  ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
+  throttled_ = true;
+  times_.throttle_ns = assigned_ns;
+  throttle_start_.kind = ResponseKind::kStartThrottling;
+  throttle_start_.slot = self->slot();
+  throttle_start_.generation = self->generation();
+  throttle_start_.end_ns = end_ns;
+  self->sink()->EnqueueThrottle(&throttle_start_);
+  return true;
+}
+
+void Request::Throttle(int64_t duration_ns) {
+  if (duration_ns <= 0) return;
+  const int64_t now_ns = channel_->clock().NowNs();
+  const int64_t longest_ns = ThrottleSignal::kUntilEnded - 1 - now_ns;
+  SendThrottleStart(duration_ns, now_ns + std::min(duration_ns, longest_ns));
+}
+
+ThrottleToken Request::StartThrottling(int64_t assigned_ns) {
+  ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
+  ThrottleToken token(self->sink(), self->slot(), self->generation());
+  if (!SendThrottleStart(assigned_ns, ThrottleSignal::kUntilEnded)) return ThrottleToken();
+  return token;
+}
+
+void Request::Respond(ResponseKind response_kind, NetworkSend send) {
+  kind = response_kind;
+  response_ = std::move(send);
+  times_.response_ready_ns = channel_->clock().NowNs();
+  ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
+  ResponseSink* sink = self->sink();
+  if (self->MarkReplied()) sink->EnqueueResponse(self);
+}
+
+ThrottleToken::ThrottleToken(ResponseSink* sink, uint32_t slot, uint32_t generation)
+    : sink_(sink), end_(std::make_unique<ThrottleSignal>()) {
+  end_->kind = ResponseKind::kEndThrottling;
+  end_->slot = slot;
+  end_->generation = generation;
+}
+
+void ThrottleToken::End() {
+  if (end_ != nullptr) sink_->EnqueueThrottle(end_.release());
+}
+
+}  // namespace gyre

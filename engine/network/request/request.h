@@ -1,0 +1,104 @@
+// One frame on its way from a connection to a handler and back. The response
+// travels in the same object, so replying cannot fail and allocates no node.
+//
+// Threads: handoff. The processor fills it, the request channel hands it to one
+// handler; from Start() until Respond() it belongs to the handler's side.
+// Owns: the frame's bytes until ReleaseFrame(), the response until it is sent.
+#ifndef GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
+#define GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/memory/buffer.h"
+#include "engine/network/request/network_send.h"
+#include "engine/network/request/response.h"
+#include "engine/network/request/session.h"
+
+namespace gyre {
+
+class RequestChannel;
+
+// Nanoseconds of the engine's clock; 0 = not reached.
+struct RequestTimes {
+  int64_t received_ns = 0;           // frame complete
+  int64_t dequeued_ns = 0;           // a handler took it
+  int64_t local_complete_ns = 0;     // Start() returned
+  int64_t response_ready_ns = 0;     // Respond() called
+  int64_t response_dequeued_ns = 0;  // the processor took the response
+  int64_t sent_ns = 0;               // last byte handed to the kernel
+  int64_t throttle_ns = 0;           // assigned by a quota; a duration
+};
+
+class Request : public ResponseNode {
+ public:
+  // The frame without its length prefix; valid until ReleaseFrame().
+  absl::string_view frame() const { return frame_.view(); }
+  // A reference of one's own to the frame's bytes.
+  Buffer frame_buffer() const { return frame_; }
+  // Gives the frame's memory (and its bytes in the memory budget) back early.
+  // Delayed operations call it before they wait.
+  void ReleaseFrame();
+
+  Session& session() { return *session_; }
+  RequestTimes& times() { return times_; }
+  // Which API, for metrics; set by the handler. -1 = unknown.
+  int16_t api = -1;
+  int16_t api_version = -1;
+  // Who asks, for log lines and /connections; set by the handler.
+  ClientId client_id;
+  // What the client runs, once it has said so and it was found well-formed; becomes the
+  // session's with the reply.
+  void SetClientSoftware(ClientSoftware software) {
+    client_software_ = std::make_unique<ClientSoftware>(std::move(software));
+  }
+
+  // Before the reply, at most once: the connection's next request is taken only when
+  // the throttling is over, `duration_ns` from now (and this one answered, whichever
+  // is later). The reply itself leaves at once. A duration that is not positive
+  // throttles nothing. A connection that is closing or draining is not throttled.
+  void Throttle(int64_t duration_ns);
+  // The same with an end that the token's holder decides; `assigned_ns` is what the
+  // metrics call its throttle time.
+  ThrottleToken StartThrottling(int64_t assigned_ns);
+  bool throttled() const { return throttled_; }
+
+  // Exactly one of these, once, on any thread; `this` is gone for the caller. A
+  // reply given inside RequestHandler::Start leaves when Start has returned.
+  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
+  // Then takes no more requests of the connection and closes it when this has left.
+  void ReplyThenClose(NetworkSend send) {
+    closes_after_ = true;
+    Respond(ResponseKind::kSend, std::move(send));
+  }
+  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
+  // `reason` (static storage) is for the rate-limited log line.
+  void CloseConnection(const char* reason) {
+    close_reason_ = reason;
+    Respond(ResponseKind::kCloseConnection, NetworkSend());
+  }
+
+ protected:
+  Request() = default;
+  ~Request() = default;
+  void Respond(ResponseKind response_kind, NetworkSend send);
+  bool SendThrottleStart(int64_t assigned_ns, int64_t end_ns);
+
+  Buffer frame_;
+  int64_t charged_bytes_ = 0;  // in the memory budget, until ReleaseFrame()
+  Session* session_ = nullptr;
+  RequestChannel* channel_ = nullptr;
+  RequestTimes times_;
+  bool throttled_ = false;
+  // On its way before the response, and taken before it.
+  ThrottleSignal throttle_start_;
+  NetworkSend response_;
+  const char* close_reason_ = nullptr;
+  bool closes_after_ = false;
+  std::unique_ptr<ClientSoftware> client_software_;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_

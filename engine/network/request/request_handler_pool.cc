@@ -1,0 +1,107 @@
+#include "engine/network/request/request_handler_pool.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/network/request/resize_rule.h"
+
+namespace gyre {
+
+bool HandlerWorker::RunOnce(int64_t now_ns) {
+  if (Continuation* continuation = channel_.TryTakeContinuation()) {
+    continuation->run(continuation);
+    return true;
+  }
+  if (RequestRun* run = channel_.TryTake(lanes_)) {
+    StartRun(run, handler_, clock_);
+    return true;
+  }
+  // Another worker may hold the lane's door while more than one lies behind it.
+  return channel_.has_continuations();
+}
+
+void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock) {
+  // The run lives in its first request, which may be gone once that was started,
+  // unless a notice is wanted: then the processor keeps it until the notice.
+  ResponseSink* const sink = run->sink;
+  const bool wants_notice = run->wants_started_notice;
+  ConnectionRequest* request = run->first;
+  int64_t now_ns = clock.NowNs();
+  while (request != nullptr) {
+    ConnectionRequest* const next = request->next_in_run;
+    request->times().dequeued_ns = now_ns;
+    handler.Start(request);
+    now_ns = clock.NowNs();
+    if (!request->MarkStarted(now_ns)) {
+      if (next == nullptr && wants_notice) sink->EnqueueRunStarted(run);
+    } else {
+      request->tells_run_started = next == nullptr && wants_notice;
+      sink->EnqueueResponse(request);
+    }
+    request = next;
+  }
+}
+
+RequestHandlerPool::RequestHandlerPool(int32_t thread_count, RequestChannel& channel,
+                                       RequestHandler& handler, const Clock& clock,
+                                       absl::string_view name_prefix)
+    : channel_(channel), handler_(handler), clock_(clock), name_prefix_(name_prefix) {
+  MutexLock lock(mutex_);
+  for (int32_t i = 0; i < thread_count; ++i) Add();
+}
+
+void RequestHandlerPool::Add() {
+  Member member;
+  member.worker = std::make_unique<HandlerWorker>(channel_, handler_, clock_);
+  member.thread =
+      std::make_unique<ThreadRunner>(absl::StrCat(name_prefix_, "handler-", members_.size()),
+                                     *member.worker, channel_.idle_handlers(), clock_);
+  members_.push_back(std::move(member));
+}
+
+void RequestHandlerPool::Start() {
+  MutexLock lock(mutex_);
+  running_ = true;
+  for (const Member& member : members_) member.thread->Start();
+}
+
+int64_t RequestHandlerPool::IdleNs(int64_t now_ns, int* handler_count) const {
+  MutexLock lock(mutex_);
+  *handler_count = static_cast<int>(members_.size());
+  int64_t idle_ns = 0;
+  for (const Member& member : members_) idle_ns += member.thread->IdleNs(now_ns);
+  return idle_ns;
+}
+
+void RequestHandlerPool::Stop() {
+  MutexLock lock(mutex_);
+  running_ = false;
+  for (const Member& member : members_) member.thread->RequestStop();
+  for (const Member& member : members_) member.thread->Join();
+}
+
+absl::Status RequestHandlerPool::Resize(int32_t thread_count) {
+  MutexLock lock(mutex_);
+  if (!running_) {
+    return absl::FailedPreconditionError("handler threads change only while the server serves");
+  }
+  const auto from = static_cast<int32_t>(members_.size());
+  GYRE_RETURN_IF_ERROR(CheckResize("num_io_threads", from, thread_count));
+  const auto count = static_cast<size_t>(thread_count);
+  while (members_.size() < count) {
+    Add();
+    members_.back().thread->Start();
+  }
+  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->RequestStop();
+  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->Join();
+  members_.resize(count);
+  // One that went may have been woken for a run that it then left.
+  channel_.idle_handlers().NotifyAll();
+  return absl::OkStatus();
+}
+
+int32_t RequestHandlerPool::size() const {
+  MutexLock lock(mutex_);
+  return static_cast<int32_t>(members_.size());
+}
+
+}  // namespace gyre
