@@ -43,6 +43,8 @@ def echo(suite):
     if "asio_echo" in cost:
         suite.add("echo vs Asio", ECHO_UNIT, cost["ours"], cost["asio_echo"], 0.8, True, "peers/asio_echo",
                   rate("asio_echo"))
+        suite.add("echo: minimal io_uring vs Asio", ECHO_UNIT, cost["uring_echo"], cost["asio_echo"], None, True,
+                  "peers/asio_echo", "what io_uring alone makes of the row above; `ours` is peers/uring_echo")
     suite.add("echo: the epoll peer vs itself", ECHO_UNIT, cost["epoll_echo again"], cost["epoll_echo"], None, True,
               "peers/epoll_echo", "how far from 1 is how far to trust the rows above")
 

@@ -16,15 +16,14 @@ namespace {
 
 constexpr int kHeld = 16;
 
-SlabPool& Pool() {
-  // Its pages are backed before anything is measured, as a server's are after a while.
-  static const std::unique_ptr<SlabPool> pool = [] {
-    std::unique_ptr<SlabPool> made = *SlabPool::Create(
-        SlabPoolConfig::Evenly(/*class_bytes=*/int64_t{256} << 20, /*run_bytes=*/0));
-    for (size_t at = 0; at < made->region_bytes(); at += 4096) made->region()[at] = 1;
-    return made;
-  }();
-  return *pool;
+SlabPool* pool = nullptr;  // set by main
+
+// Its pages are backed before anything is measured, as a server's are after a while.
+std::unique_ptr<SlabPool> MakePool() {
+  std::unique_ptr<SlabPool> made = *SlabPool::Create(
+      SlabPoolConfig::Evenly(/*class_bytes=*/int64_t{256} << 20, /*run_bytes=*/0));
+  for (size_t at = 0; at < made->region_bytes(); at += 4096) made->region()[at] = 1;
+  return made;
 }
 
 // The first byte is written: memory that is not touched is not needed either.
@@ -47,7 +46,7 @@ struct Malloc {
 struct Slab {
   Buffer buffer;
   void Take(size_t size) {
-    buffer = Pool().Allocate(static_cast<uint32_t>(size));
+    buffer = pool->Allocate(static_cast<uint32_t>(size));
     Touch(buffer.data());
   }
   void GiveBack() { buffer.Reset(); }
@@ -65,7 +64,6 @@ struct Heap {
 template <typename Memory>
 void BM_Local(benchmark::State& state) {
   Memory held[kHeld];
-  Pool();
   for (auto _ : state) {
     for (Memory& memory : held) memory.Take(static_cast<size_t>(state.range(0)));
     for (Memory& memory : held) memory.GiveBack();
@@ -87,7 +85,6 @@ void BM_HandOver(benchmark::State& state) {
     return true;
   }();
   benchmark::DoNotOptimize(filled);
-  Pool();
   const auto insist = [](MpmcQueue<Batch*>& queue) {
     Batch* batch = nullptr;
     for (int failures = 0; !queue.TryPop(batch);) {
@@ -128,4 +125,9 @@ BENCHMARK_TEMPLATE(BM_HandOver, Slab)->Apply(Sizes)->Threads(2)->UseRealTime();
 }  // namespace
 }  // namespace gyre
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  const std::unique_ptr<gyre::SlabPool> pool = gyre::MakePool();
+  gyre::pool = pool.get();
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -62,11 +62,10 @@ class Buffer {
         data_(std::exchange(other.data_, nullptr)) {}
   Buffer& operator=(const Buffer& other) { return *this = Buffer(other); }
   Buffer& operator=(Buffer&& other) noexcept {
-    if (this == &other) return *this;
-    Reset();
-    block_ = std::exchange(other.block_, nullptr);
-    size_bytes_ = std::exchange(other.size_bytes_, 0);
-    data_ = std::exchange(other.data_, nullptr);
+    Buffer taken(std::move(other));
+    std::swap(block_, taken.block_);
+    std::swap(size_bytes_, taken.size_bytes_);
+    std::swap(data_, taken.data_);
     return *this;
   }
   ~Buffer() { Reset(); }

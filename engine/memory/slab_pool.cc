@@ -183,7 +183,7 @@ void SlabPool::SlabClass::Push(BufferBlock* const* blocks, uint32_t count) {
                                             std::memory_order_relaxed));
 }
 
-BufferBlock* SlabPool::TakeShared(size_t class_index, SlabCaches::Stack& stack) {
+BufferBlock* SlabPool::Refill(size_t class_index, SlabCaches::Stack& stack) {
   SlabClass& slab = *classes_[class_index];
   BufferBlock* blocks[SlabCaches::kMaxSlots];
   const uint32_t wanted = std::max<uint32_t>(1, stack.capacity / 2);
@@ -202,16 +202,16 @@ BufferBlock* SlabPool::TakeShared(size_t class_index, SlabCaches::Stack& stack) 
   return blocks[0];
 }
 
-Buffer SlabPool::AllocateShared(size_t class_index, uint32_t size_bytes) {
+BufferBlock* SlabPool::TakeShared(size_t class_index) {
   SlabCaches::Stack* const mine = caches_->Claim();
   const size_t end = std::min(class_index + 2, classes_.size());
   for (; class_index < end; ++class_index) {
     BufferBlock* block = mine[class_index].TryPop();
-    if (block == nullptr) block = TakeShared(class_index, mine[class_index]);
-    if (block != nullptr) return Lend(block, size_bytes);
+    if (block == nullptr) block = Refill(class_index, mine[class_index]);
+    if (block != nullptr) return block;
   }
   exhausted_count_.fetch_add(1, std::memory_order_relaxed);
-  return Buffer();
+  return nullptr;
 }
 
 void SlabPool::Release(BufferBlock* block) {

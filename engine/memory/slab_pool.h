@@ -68,10 +68,12 @@ class SlabPool final : public BufferOwner {
   Buffer Allocate(uint32_t size_bytes) {
     const size_t pages = (size_t{size_bytes} + kPageBytes - 1) / kPageBytes;
     const size_t class_index = class_of_pages_[std::min(pages, kMaxPages + 1)];
-    if (BufferBlock* block = caches_->Mine()[class_index].TryPop()) [[likely]] {
-      return Lend(block, size_bytes);
+    BufferBlock* block = caches_->Mine()[class_index].TryPop();
+    if (block == nullptr) [[unlikely]] {
+      block = TakeShared(class_index);
+      if (block == nullptr) return Buffer();
     }
-    return AllocateShared(class_index, size_bytes);
+    return Lend(block, size_bytes);
   }
 
   // `count` adjacent slots of `slot_bytes` (a power of two), aligned to
@@ -127,9 +129,9 @@ class SlabPool final : public BufferOwner {
 
   SlabPool() = default;
   static Buffer Lend(BufferBlock* block, uint32_t size_bytes);
-  // Where the calling thread's own stack has none.
-  Buffer AllocateShared(size_t class_index, uint32_t size_bytes);
-  BufferBlock* TakeShared(size_t class_index, SlabCaches::Stack& stack);
+  // Where the calling thread's own stack has none. Null: exhausted.
+  BufferBlock* TakeShared(size_t class_index);
+  BufferBlock* Refill(size_t class_index, SlabCaches::Stack& stack);
   // Where it is full.
   void GiveShared(BufferBlock* block);
   int64_t LentCount(size_t class_index) const;
