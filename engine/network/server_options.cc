@@ -103,13 +103,10 @@ absl::Status CheckConnection(const SocketServerOptions& options,
 absl::Status CheckLiveOptions(const SocketServerOptions& options,
                               const ConnectionOptions& connection) {
   const ConnectionOptions& before = options.processor.connection;
-  if (connection.max_in_flight_requests_per_connection !=
-          before.max_in_flight_requests_per_connection ||
-      connection.receive_ahead_bytes != before.receive_ahead_bytes ||
+  if (connection.receive_ahead_bytes != before.receive_ahead_bytes ||
       connection.dispatch != before.dispatch) {
     return absl::InvalidArgumentError(
-        "max_in_flight_requests_per_connection, receive_ahead_bytes and dispatch take effect at a "
-        "start only");
+        "receive_ahead_bytes and dispatch take effect at a start only");
   }
   // A privileged listener's budget was cut to the largest request of the start.
   const bool has_privileged =

@@ -104,6 +104,10 @@ struct ConnectionOptions {
   int64_t slow_request_log_ms = -1;
   // How much one connection may send of a file before the others get a turn.
   int64_t send_quantum_bytes = 256 * 1024;
+  // Responses gathered to at least this many bytes are sent without a copy; < 0:
+  // none. Below about 16 KiB pinning pages costs more than copying them, on cards
+  // that send them as they are.
+  int64_t zero_copy_min_bytes = 16 * 1024;
 };
 
 // Set on the listening socket; accepted ones inherit them, with TCP_NODELAY and
@@ -121,10 +125,6 @@ struct ProcessorOptions {
   uint32_t receive_buffer_bytes = 16 * 1024;
   uint32_t receive_buffer_count = 512;
   uint32_t max_connections = 1 << 16;
-  // Responses gathered to at least this many bytes are sent without a copy; < 0:
-  // none. Below about 16 KiB pinning pages costs more than copying them, on cards
-  // that send them as they are.
-  int64_t zero_copy_min_bytes = 16 * 1024;
   // Bytes one processor may have lent to the kernel by zero copy, of which one
   // connection may have an eighth; beyond that they are copied.
   int64_t zero_copy_max_pinned_bytes = 16 * 1024 * 1024;

@@ -74,6 +74,54 @@ TEST_P(PipeliningTest, AsManyStartAsMayBeInFlightAndEachAnswerLetsOneMore) {
   for (int i = 4; i < 10; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
 }
 
+TEST_P(PipeliningTest, TheLimitChangesOnConnectionsThatAreThere) {
+  auto server = ServeHeld(1);
+  // Whoever runs alone does so under any limit.
+  server->handler().runs_alone = [](const Request& request) { return request.frame() == "now"; };
+  const auto set_limit = [&](int32_t limit) {
+    ConnectionOptions options = server->server().connection_options();
+    options.max_in_flight_requests_per_connection = limit;
+    ASSERT_TRUE(server->server().SetConnectionOptions(options).ok());
+    // A list is made in the turn that took the options, or later.
+    ASSERT_EQ(server->server().ListConnections(10, 20'000).size(), 1u);
+  };
+  const auto answer = [&](size_t count) {
+    ASSERT_TRUE(held_.Await(count));
+    for (Request* request : held_.TakeAll()) Echo(request);
+  };
+  Client client(server->port());
+  client.Send(Numbers(12) + Framed("now") + Numbers(2, 12));
+  ASSERT_TRUE(held_.Await(1));
+  // What was started as the only one stays so.
+  set_limit(5);
+  EXPECT_EQ(started_, 1);
+  answer(1);
+  ASSERT_TRUE(held_.Await(5));
+  EXPECT_EQ(started_, 6);
+  set_limit(7);
+  ASSERT_TRUE(held_.Await(7));
+  EXPECT_EQ(started_, 8);
+  set_limit(1);
+  answer(7);
+  for (int i = 8; i < 12; ++i) {
+    ASSERT_TRUE(held_.Await(1));
+    EXPECT_EQ(started_, i + 1);
+    answer(1);
+  }
+  set_limit(5);
+  std::vector<std::string> answers;
+  EXPECT_TRUE(AwaitTrue([&] {
+    for (Request* request : held_.TakeAll()) Echo(request);
+    while (client.Readable(0)) answers.push_back(client.ReadFrame());
+    return answers.size() >= 15;
+  }));
+  ASSERT_EQ(answers.size(), 15u);
+  for (int i = 0; i < 15; ++i) {
+    EXPECT_EQ(answers[static_cast<size_t>(i)],
+              i == 12 ? "now" : absl::StrCat("hold ", i < 12 ? i : i - 1));
+  }
+}
+
 TEST_P(PipeliningTest, TheNextMayStartBeforeTheFirstIsAnswered) {
   auto server = ServeHeld(4);
   Client client(server->port());
@@ -150,7 +198,7 @@ TEST_P(PipeliningTest, AnswersThatAreNotReadTakeNoMoreThanTheByteBudget) {
         ReplyFramed(request, large);
       },
       [](SocketServerOptions& options) {
-        options.sockets.send_buffer_bytes = 16 * 1024;
+        options.sockets.send_buffer_bytes = 128 * 1024;
         ConnectionOptions& connection = options.processor.connection;
         connection.max_in_flight_requests_per_connection = 64;
         connection.max_in_flight_bytes_per_connection = 4 << 20;

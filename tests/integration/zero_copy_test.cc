@@ -40,7 +40,7 @@ struct PatternServer {
       : server(
             disabled, [this](Request* request) { Answer(request); },
             [&change](SocketServerOptions& options) {
-              options.processor.zero_copy_min_bytes = kThresholdBytes;
+              options.processor.connection.zero_copy_min_bytes = kThresholdBytes;
               options.num_network_threads = 1;
               if (change) change(options);
             }) {
@@ -111,6 +111,28 @@ TEST(ZeroCopyTest, SmallAnswersAreCopied) {
   client.SendFrame("4000");
   EXPECT_EQ(client.ReadFrame(), Pattern(4'000, 1));
   EXPECT_EQ(pattern.server.Metric(kSends), 0);
+}
+
+TEST(ZeroCopyTest, TheThresholdChangesOnConnectionsThatAreThere) {
+  if (!KernelReports()) GTEST_SKIP() << "the kernel does not report zero-copy usage";
+  PatternServer pattern("", [](SocketServerOptions& options) {
+    options.processor.connection.zero_copy_min_bytes = -1;
+  });
+  SocketServer& server = pattern.server.server();
+  Client client(pattern.server.port());
+  int64_t sends = 0;
+  // {threshold, whether an answer of 8,000 bytes is sent so}
+  for (const auto& [min_bytes, used] : {std::pair(-1, 0), std::pair(8'000, 1), std::pair(8'005, 0),
+                                        std::pair(0, 1), std::pair(-1, 0)}) {
+    ConnectionOptions options = server.connection_options();
+    options.zero_copy_min_bytes = min_bytes;
+    ASSERT_TRUE(server.SetConnectionOptions(options).ok());
+    ASSERT_EQ(server.ListConnections(10, 20'000).size(), 1u);
+    client.SendFrame("8000");
+    ASSERT_EQ(client.ReadFrame(), Pattern(8'000, 1));
+    sends += used;
+    EXPECT_EQ(pattern.server.Metric(kSends), sends) << min_bytes;
+  }
 }
 
 TEST(ZeroCopyTest, APeerThatDoesNotAcknowledgeIsResetAtTheCloseDeadline) {

@@ -1,5 +1,7 @@
 #include "engine/network/connection/connection.h"
 
+#include <algorithm>
+
 #include "glog/logging.h"
 
 namespace gyre {
@@ -42,7 +44,7 @@ int32_t Connection::run_room() const {
   if (closing_ || migrating_ || parked_ || waiting_for_memory_ || run_active_ || yielded_) return 0;
   if (mute_ != MuteState::kNotMuted) return 0;
   if (in_flight_ > 0 && (next_alone_ || !has_byte_room(0))) return 0;
-  return in_flight_limit() - in_flight_;
+  return std::max(0, in_flight_limit() - in_flight_);
 }
 
 Connection Connection::Migrated(const Limits& limits) const {
@@ -115,10 +117,18 @@ void Connection::OnResponseSent(int64_t bytes) {
   in_flight_bytes_ -= bytes;
   alone_in_flight_ = false;
   if (in_flight_ == 0 && !throttled_since_dispatch_) one_at_a_time_ = false;
-  // With several in flight the pending state ends with the answer that makes room.
+  MaybeEndPending();
+}
+
+void Connection::MaybeEndPending() {
   const bool pending = mute_ == MuteState::kMutedAndResponsePending ||
                        mute_ == MuteState::kMutedAndThrottledAndResponsePending;
   if (pending && in_flight_ < in_flight_limit()) ApplyMute(MuteEvent::kResponseSent);
+}
+
+void Connection::OnLimitsChanged() {
+  MaybeEndPending();
+  if (in_flight_ >= in_flight_limit()) MuteUntilAnswered();
 }
 
 bool Connection::OnThrottleStarted() {

@@ -110,6 +110,8 @@ class Connection {
   void OnRunStarted() { run_active_ = false; }
   // The oldest `count` requests can leave; they count as in flight until sent.
   void OnResponsesReady(int32_t count) { ready_ += count; }
+  // The limits have other numbers now. Those in flight beyond them are answered first.
+  void OnLimitsChanged();
   // Of the requests in flight: their bytes until the response, its bytes after.
   void OnInFlightBytes(int64_t change) { in_flight_bytes_ += change; }
   // One ready response is done: sent, empty, or dropped.
@@ -204,6 +206,8 @@ class Connection {
   void ApplyMute(MuteEvent event);
   // No more requests are taken until the pending answers have left.
   void MuteUntilAnswered();
+  // The pending state ends with the answer that makes room.
+  void MaybeEndPending();
 
   const Limits* limits_;
   int64_t unparsed_bytes_ = 0;

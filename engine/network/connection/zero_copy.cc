@@ -15,15 +15,15 @@ ZeroCopySends::ZeroCopySends(uring::Ring& ring, const SlabPool& slab,
                              const ProcessorOptions& options, NetworkMetrics& metrics)
     : ring_(ring),
       slab_(slab),
-      min_bytes_(options.zero_copy_min_bytes),
+      options_(options.connection),
       max_pinned_bytes_(options.zero_copy_max_pinned_bytes),
       max_pinned_per_connection_(options.zero_copy_max_pinned_bytes / kConnectionShare),
       metrics_(metrics),
-      available_(options.zero_copy_min_bytes >= 0 && ring.send_zero_copy_available() &&
-                 ring.zero_copy_is_reported()) {}
+      available_(ring.send_zero_copy_available() && ring.zero_copy_is_reported()) {}
 
 bool ZeroCopySends::ShouldUse(const ConnectionSlot& slot, int64_t bytes) const {
-  return available_ && bytes >= min_bytes_ && bytes > 0 && !slot.zero_copy_off &&
+  const int64_t min_bytes = options_.zero_copy_min_bytes;
+  return available_ && min_bytes >= 0 && bytes >= min_bytes && bytes > 0 && !slot.zero_copy_off &&
          bytes <= max_pinned_per_connection_ - slot.zero_copy_pinned_bytes &&
          bytes <= max_pinned_bytes_ - pinned_bytes_;
 }

@@ -85,7 +85,7 @@ class ZeroCopySends {
 
   uring::Ring& ring_;
   const SlabPool& slab_;
-  const int64_t min_bytes_;
+  const ConnectionOptions& options_;  // as they are now
   const int64_t max_pinned_bytes_;
   const int64_t max_pinned_per_connection_;
   NetworkMetrics& metrics_;

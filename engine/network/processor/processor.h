@@ -77,8 +77,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void BeginDrain();
   // Every connection is closed now.
   void CloseAll();
-  // Connections go on with these; how many may be in flight, how far they receive
-  // ahead and where handlers run stay as they were.
+  // Connections go on with these; how far they receive ahead and where handlers run
+  // stay as they were.
   void EnqueueOptions(const ConnectionOptions& options);
   // Adds the connections to `list`, a few in every turn.
   void EnqueueList(std::shared_ptr<ConnectionList> list);

@@ -66,11 +66,18 @@ bool Processor::HandleControl() {
 
 void Processor::SetOptions(const ConnectionOptions& options) {
   options_.connection = options;
+  const bool new_limits = limits_.max_in_flight != options.max_in_flight_requests_per_connection ||
+                          limits_.max_in_flight_bytes != options.max_in_flight_bytes_per_connection;
+  limits_.max_in_flight = options.max_in_flight_requests_per_connection;
   limits_.max_in_flight_bytes = options.max_in_flight_bytes_per_connection;
-  // The entries lie where the old time-outs put them.
-  table_.ForEach([this](Slot& slot) {
+  table_.ForEach([this, new_limits](Slot& slot) {
     owner_.Assert();
-    if (!slot.connection.shutdown_done()) ArmDeadline(slot, slot.last_progress_ns + IdleNs());
+    if (slot.connection.shutdown_done()) return;
+    // The entries lie where the old time-outs put them.
+    ArmDeadline(slot, slot.last_progress_ns + IdleNs());
+    if (!new_limits) return;
+    slot.connection.OnLimitsChanged();
+    Settle(slot);
   });
 }
 

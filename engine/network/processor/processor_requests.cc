@@ -67,8 +67,9 @@ ConnectionRequest* Processor::MakeRequest(Slot& slot, Buffer frame, int64_t char
     const int lane = handler_.LaneOf(*request);
     if (lane > 0 && lane < channel_.lane_count()) request->lane = static_cast<uint8_t>(lane);
   }
+  // One at a time is alone, and stays so when the limit is raised meanwhile.
+  request->alone = limits_.max_in_flight == 1 || handler_.RunsAlone(*request);
   if (limits_.max_in_flight > 1) {
-    request->alone = handler_.RunsAlone(*request);
     request->in_flight_bytes = std::max(request->in_flight_bytes, slot.answer_bytes);
   }
   return request;
@@ -123,7 +124,7 @@ void Processor::DispatchFrames(Slot& slot) {
   first->run.count = run.count;
   first->run.lane = first->lane;
   // One that is alone says with its response that it was started.
-  first->run.wants_started_notice = limits_.max_in_flight > 1 && !first->alone;
+  first->run.wants_started_notice = !first->alone;
   slot.connection.OnRunDispatched(static_cast<int32_t>(run.count), bytes,
                                   first->run.wants_started_notice, first->alone);
   // The first of a connection that had a little time left.
@@ -207,8 +208,8 @@ void Processor::OnResponse(ConnectionRequest* request) {
     slot.connection.OnInFlightBytes(bytes - request->in_flight_bytes);
     request->in_flight_bytes = bytes;
     slot.answer_bytes = bytes;
-    if (request->tells_run_started) OnRunStarted(request->first_in_run);
   }
+  if (request->tells_run_started) OnRunStarted(request->first_in_run);
   const int32_t ready = slot.output.MarkReady(request);
   if (ready == 0) return;
   slot.connection.OnResponsesReady(ready);

@@ -276,6 +276,49 @@ TEST_F(ConnectionTest, SeveralInFlightMuteAtTheLimitOnly) {
   EXPECT_EQ(connection_.run_room(), 1);
 }
 
+TEST_F(ConnectionTest, ARaisedLimitMakesRoomAtOnceUnlessOneRunsAlone) {
+  Arm();
+  Bytes(500);
+  connection_.OnRunDispatched(1, 100, false, false);
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  limits_.max_in_flight = 3;
+  connection_.OnLimitsChanged();
+  EXPECT_EQ(connection_.run_room(), 2);
+  EXPECT_EQ(connection_.Decide(), Step::kDispatch);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+
+  connection_.OnRunDispatched(1, 100, false, /*alone=*/true);
+  limits_.max_in_flight = 5;
+  connection_.OnLimitsChanged();
+  EXPECT_EQ(connection_.run_room(), 0);
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.run_room(), 5);
+}
+
+TEST_F(ConnectionTest, BelowALoweredLimitIsOnlyWhoAnsweredThoseBeyondIt) {
+  limits_.max_in_flight = 3;
+  Arm();
+  Bytes(500);
+  connection_.OnRunDispatched(3, 300, false, false);
+  limits_.max_in_flight = 1;
+  connection_.OnLimitsChanged();
+  connection_.OnResponsesReady(3);
+  for (int left : {2, 1}) {
+    Send();
+    Sent();
+    EXPECT_EQ(connection_.in_flight(), left);
+    EXPECT_EQ(connection_.run_room(), 0);
+  }
+  Send();
+  Sent();
+  EXPECT_EQ(connection_.mute(), MuteState::kNotMuted);
+  EXPECT_EQ(connection_.run_room(), 1);
+}
+
 TEST_F(ConnectionTest, AThrottledConnectionIsUnmutedAtTheLaterOfTheTwo) {
   Arm();
   Bytes(200);

@@ -39,7 +39,7 @@ std::unique_ptr<SlabPool> MakeSlab() {
 class ResponseSenderTest : public ::testing::Test, public ResponseSender::Host {
  protected:
   ResponseSenderTest() {
-    options_.zero_copy_min_bytes = 1000;
+    options_.connection.zero_copy_min_bytes = 1000;
     options_.zero_copy_max_pinned_bytes = 64'000;  // 8,000 for one connection
     slot_ = table_.Acquire();
     slot_->transport = &plaintext_;

@@ -77,8 +77,9 @@ absl::Status SetLaneWeights(BrokerServer& server) {
   return server.network().SetLaneWeights(lanes);
 }
 
-absl::Status SetInFlightBytes(BrokerServer& server) {
+absl::Status SetInFlight(BrokerServer& server) {
   return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.max_in_flight_requests_per_connection = FLAGS_max_in_flight_requests_per_connection;
     options.max_in_flight_bytes_per_connection = FLAGS_max_in_flight_bytes_per_connection;
   });
 }
@@ -97,8 +98,8 @@ FlagGroup ThreadFlags() {
               FlagSpec("dispatch").OneOf({"pool", "inline"}),
               FlagSpec("queued_max_requests").Between(1, 1 << 20),
               FlagSpec("request_lane_weights").Live(&SetLaneWeights),
-              FlagSpec("max_in_flight_requests_per_connection").Between(1, 1024),
-              FlagSpec("max_in_flight_bytes_per_connection").AtLeast(1).Live(&SetInFlightBytes),
+              FlagSpec("max_in_flight_requests_per_connection").Between(1, 1024).Live(&SetInFlight),
+              FlagSpec("max_in_flight_bytes_per_connection").AtLeast(1).Live(&SetInFlight),
           },
           &Apply};
 }

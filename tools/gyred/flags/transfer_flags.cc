@@ -32,7 +32,7 @@ absl::Status Apply(BrokerServerOptions& options) {
   ConnectionOptions& connection = options.network.processor.connection;
   CHECK(ParseFileTransfer(FLAGS_file_transfer, &connection.file_transfer));  // one of the choices
   connection.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
-  options.network.processor.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
+  connection.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
   options.network.processor.zero_copy_max_pinned_bytes = FLAGS_zero_copy_max_pinned_bytes;
   return absl::OkStatus();
 }
@@ -41,6 +41,7 @@ absl::Status SetTransfer(BrokerServer& server) {
   return ChangeConnections(server, [](ConnectionOptions& options) {
     CHECK(ParseFileTransfer(FLAGS_file_transfer, &options.file_transfer));
     options.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
+    options.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
   });
 }
 
@@ -55,7 +56,7 @@ FlagGroup TransferFlags() {
                   .OneOf({"auto", "sendfile", "splice", "copy"})
                   .Live(&SetTransfer),
               FlagSpec("file_copy_max_bytes").Between(0, 1 << 20).Live(&SetTransfer),
-              FlagSpec("zero_copy_min_bytes").Between(-1, 1 << 30),
+              FlagSpec("zero_copy_min_bytes").Between(-1, 1 << 30).Live(&SetTransfer),
               FlagSpec("zero_copy_max_pinned_bytes").Between(0, int64_t{1} << 30),
           },
           &Apply};
