@@ -1,11 +1,14 @@
 #include "engine/network/listener_overrides.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace gyre {
 namespace {
@@ -25,6 +28,23 @@ ListenerOverrides& Of(const std::string& name, std::vector<ListenerOverrides>& o
   return overrides.back();
 }
 
+// The listener's name, which may have dots, and the option; "" for the name when there is
+// none.
+std::pair<absl::string_view, absl::string_view> Split(absl::string_view key) {
+  if (absl::ConsumePrefix(&key, "listener.name.")) {
+    for (const auto& [kafkas, ours] :
+         {std::pair(".num.network.threads", "num_network_threads"),
+          std::pair(".max.connections", "max_connections"),
+          std::pair(".max.connection.creation.rate", "max_connection_creation_rate")}) {
+      absl::string_view name = key;
+      if (absl::ConsumeSuffix(&name, kafkas)) return {name, ours};
+    }
+  }
+  const size_t dot = key.rfind('.');
+  if (dot == absl::string_view::npos) return {"", key};
+  return {key.substr(0, dot), key.substr(dot + 1)};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ListenerOverrides>> ParseListenerOverrides(absl::string_view text) {
@@ -34,12 +54,10 @@ absl::StatusOr<std::vector<ListenerOverrides>> ParseListenerOverrides(absl::stri
     entry = absl::StripAsciiWhitespace(entry);
     const size_t equals = entry.find('=');
     if (equals == absl::string_view::npos) return Wrong(entry, "no \"=\"");
-    // A listener's name may have dots, an option has none.
-    const size_t dot = entry.substr(0, equals).rfind('.');
-    if (dot == absl::string_view::npos || dot == 0) return Wrong(entry, "no listener's name");
-    const absl::string_view option = entry.substr(dot + 1, equals - dot - 1);
     const absl::string_view value_text = entry.substr(equals + 1);
-    ListenerOverrides& of_listener = Of(absl::AsciiStrToUpper(entry.substr(0, dot)), overrides);
+    const auto [name, option] = Split(entry.substr(0, equals));
+    if (name.empty()) return Wrong(entry, "no listener's name");
+    ListenerOverrides& of_listener = Of(absl::AsciiStrToUpper(name), overrides);
     std::optional<int32_t>* to = nullptr;
     int32_t most = INT32_MAX;
     if (option == "num_network_threads") {

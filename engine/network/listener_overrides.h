@@ -1,6 +1,7 @@
-// Options of single listeners, as text: "NAME.option=value,…", where Kafka writes
-// listener.name.<name>.<option>. The options are num_network_threads, max_connections
-// and max_connection_creation_rate; what is not overridden is the server's.
+// Options of single listeners, as text: "NAME.option=value,…", or as Kafka writes it,
+// "listener.name.NAME.an.option=value". The options are num_network_threads,
+// max_connections and max_connection_creation_rate; what is not overridden is the
+// server's.
 #ifndef GYRE_ENGINE_NETWORK_LISTENER_OVERRIDES_H_
 #define GYRE_ENGINE_NETWORK_LISTENER_OVERRIDES_H_
 

@@ -160,8 +160,14 @@ void ListenerRuntime::AddTo(const std::shared_ptr<ConnectionList>& list) {
   processors_.AddTo(list);
 }
 
+absl::Status ListenerRuntime::CheckNetworkThreads(int32_t count) const {
+  return Annotate(processors_.CheckResize(count),
+                  absl::StrCat("listener ", listener_.bound.listener_name));
+}
+
 absl::Status ListenerRuntime::ResizeNetworkThreads(int32_t count) {
-  GYRE_RETURN_IF_ERROR(processors_.Resize(count));
+  GYRE_RETURN_IF_ERROR(processors_.Resize(count),
+                       absl::StrCat("listener ", listener_.bound.listener_name));
   // Those that shrinking left over are moved; they are closed only with the listener.
   while (reuse_port() && listening_ < count) {
     GYRE_ASSIGN_OR_RETURN(

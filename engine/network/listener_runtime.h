@@ -78,6 +78,8 @@ class ListenerRuntime {
   bool processors_running() const;
   int64_t open_connections() const { return processors_.open_connections(); }
   void SetConnectionOptions(const ConnectionOptions& options);
+  // See ProcessorPool: whether it may become `count`, and then to do it.
+  absl::Status CheckNetworkThreads(int32_t count) const;
   absl::Status ResizeNetworkThreads(int32_t count);
   // Duplicates of its listening sockets, for a process that shall take them over.
   // FAILED_PRECONDITION when accepting has stopped.

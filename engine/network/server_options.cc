@@ -144,9 +144,12 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
   return CheckConnection(options, options.processor.connection);
 }
 
+int32_t NetworkThreadsOf(int32_t num_network_threads, const ListenerOptions& listener) {
+  return listener.num_network_threads.value_or(listener.privileged ? 1 : num_network_threads);
+}
+
 int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener) {
-  return listener.num_network_threads.value_or(listener.privileged ? 1
-                                                                   : options.num_network_threads);
+  return NetworkThreadsOf(options.num_network_threads, listener);
 }
 
 }  // namespace gyre

@@ -204,7 +204,9 @@ absl::Status CheckOptions(const SocketServerOptions& options);
 absl::Status CheckLiveOptions(const SocketServerOptions& options,
                               const ConnectionOptions& connection);
 
-// How many processors the listener gets.
+// How many processors the listener gets: its own number, or one if it is privileged, or
+// the server's.
+int32_t NetworkThreadsOf(int32_t num_network_threads, const ListenerOptions& listener);
 int32_t NetworkThreadsOf(const SocketServerOptions& options, const ListenerOptions& listener);
 
 }  // namespace gyre

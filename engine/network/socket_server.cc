@@ -17,6 +17,7 @@
 #include "engine/network/listener_handlers.h"
 #include "engine/network/listener_overrides.h"
 #include "engine/network/listener_runtime.h"
+#include "engine/network/listener_threads.h"
 #include "engine/network/memory_plan.h"
 #include "engine/network/network_collector.h"
 #include "engine/network/network_metrics.h"
@@ -96,7 +97,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
                                        .queued_max_requests = options.queued_max_requests,
                                        .lanes = options.lanes,
                                        .request_budget_bytes = PlanOrNone(options).request_bytes},
-                   clock) {}
+                   clock),
+        listener_threads(options, listeners) {}
 
   absl::Status Open();
   absl::Status SetAddressLimits();
@@ -109,7 +111,6 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   void Stop();
   // ConnectionQuotas::ExcessListener.
   void OnExcessConnections() override;
-
   const SocketServerOptions options;
   const Clock& clock;
   Int32LengthPrefixed frame_decoder;
@@ -130,6 +131,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   RingFactory make_ring;
   std::atomic<int> next_processor_index{0};
   std::vector<std::unique_ptr<ListenerRuntime>> listeners;
+  ListenerThreads listener_threads;
   std::vector<Endpoint> bound_endpoints;
   std::unique_ptr<NetworkCollector> collector;
   bool started = false;
@@ -337,19 +339,9 @@ bool SocketServer::Drain(int64_t deadline_ms) {
   return state_->AwaitNoConnections(deadline_ms);
 }
 
-absl::Status SocketServer::ResizeNetworkThreads(int32_t count, absl::string_view listener_name) {
+absl::Status SocketServer::ResizeNetworkThreads(int32_t count) {
   if (!state_->started) return absl::FailedPreconditionError("the server was not started");
-  bool found = false;
-  for (const auto& listener : state_->listeners) {
-    if (!listener_name.empty() && listener->listener().bound.listener_name != listener_name) {
-      continue;
-    }
-    found = true;
-    GYRE_RETURN_IF_ERROR(listener->ResizeNetworkThreads(count),
-                         absl::StrCat("listener ", listener->listener().bound.listener_name));
-  }
-  if (found) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("there is no listener '", listener_name, "'"));
+  return state_->listener_threads.SetServersNumber(count);
 }
 
 absl::Status SocketServer::ResizeHandlerThreads(int32_t count) {
@@ -361,6 +353,15 @@ int32_t SocketServer::network_threads() const {
   int32_t count = 0;
   for (const auto& listener : state_->listeners) count += listener->processors().size();
   return count;
+}
+
+int32_t SocketServer::network_threads(absl::string_view listener_name) const {
+  for (const auto& listener : state_->listeners) {
+    if (listener->listener().bound.listener_name == listener_name) {
+      return listener->processors().size();
+    }
+  }
+  return 0;
 }
 
 int32_t SocketServer::handler_threads() const { return state_->data_plane.handlers()->size(); }
@@ -405,8 +406,8 @@ absl::Status SocketServer::SetLaneWeights(const std::vector<RequestLaneOptions>&
 }
 
 absl::Status SocketServer::SetListenerOverrides(absl::string_view text) {
-  const std::vector<ListenerOptions>& at_start = state_->options.listeners;
-  std::vector<ListenerOptions> listeners = at_start;
+  if (!state_->started) return absl::FailedPreconditionError("the server was not started");
+  std::vector<ListenerOptions> listeners = state_->options.listeners;
   for (ListenerOptions& listener : listeners) {
     listener.num_network_threads.reset();
     listener.max_connections.reset();
@@ -415,12 +416,7 @@ absl::Status SocketServer::SetListenerOverrides(absl::string_view text) {
   GYRE_ASSIGN_OR_RETURN(const std::vector<ListenerOverrides> overrides,
                         ParseListenerOverrides(text));
   GYRE_RETURN_IF_ERROR(ApplyListenerOverrides(overrides, &listeners));
-  for (size_t i = 0; i < listeners.size(); ++i) {
-    if (listeners[i].num_network_threads == at_start[i].num_network_threads) continue;
-    return absl::InvalidArgumentError(absl::StrCat(listeners[i].endpoint.listener_name,
-                                                   ".num_network_threads takes effect at a start "
-                                                   "only"));
-  }
+  GYRE_RETURN_IF_ERROR(state_->listener_threads.SetOwnNumbers(listeners));
   for (const ListenerOptions& listener : listeners) {
     const std::string& name = listener.endpoint.listener_name;
     GYRE_RETURN_IF_ERROR(state_->quotas.SetListenerMaxConnections(name, listener.max_connections));

@@ -72,15 +72,18 @@ class SocketServer {
   void Stop();
 
   // Between half and double of the present number at a time, at least one: else
-  // OUT_OF_RANGE, which names the range. Network threads, of the listener of that name
-  // or of each listener (privileged ones, too): connections of those that
-  // go move to the others and notice nothing; returns when they are gone, or after
-  // 30 s with a request still under way (they end with it). Handler threads: those
-  // that go finish what they started.
-  absl::Status ResizeNetworkThreads(int32_t count, absl::string_view listener_name = "");
+  // OUT_OF_RANGE, which names the range, and nothing has changed.
+  //
+  // Network threads, of each listener without a number of its own: privileged ones and
+  // those with an override keep theirs, as in Kafka. Connections of threads that go move
+  // to the others and notice nothing; returns when those are gone, or after 30 s with a
+  // request still under way (they end with it). One resize of network threads at a time.
+  absl::Status ResizeNetworkThreads(int32_t count);
+  // Handler threads: those that go finish what they started.
   absl::Status ResizeHandlerThreads(int32_t count);
-  // Over all listeners.
+  // Over all listeners; of one (0 when there is none of that name).
   int32_t network_threads() const;
+  int32_t network_threads(absl::string_view listener_name) const;
   int32_t handler_threads() const;
 
   int64_t connection_count() const;
@@ -95,9 +98,9 @@ class SocketServer {
   absl::Status SetConnectionOptions(const ConnectionOptions& options);
   // The lanes that are named get these weights; NOT_FOUND says which there is not.
   absl::Status SetLaneWeights(const std::vector<RequestLaneOptions>& lanes);
-  // The limits of connections of single listeners (network/listener_overrides.h), in
-  // place of those before. An error changes nothing; the number of threads stays as it
-  // was at the start.
+  // What single listeners have of their own (network/listener_overrides.h), in place of
+  // what they had; a listener whose number of threads is left out gets the server's.
+  // An error changes nothing, except that threads which could not be made are missing.
   absl::Status SetListenerOverrides(absl::string_view text);
   // At most `max_count` of the connections; fewer when a processor did not answer within
   // `timeout_ms`.

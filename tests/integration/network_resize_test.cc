@@ -248,6 +248,76 @@ TEST_P(NetworkResizeTest, KafkasRuleBoundsEachStep) {
   EXPECT_EQ(server.server().handler_threads(), 10);
 }
 
+// Listeners A, B with a number of its own, and the privileged C.
+void ThreeListeners(SocketServerOptions& options) {
+  options.listeners.clear();
+  for (const char* endpoint : {"A://127.0.0.1:0", "B://127.0.0.1:0", "C://127.0.0.1:0"}) {
+    options.listeners.emplace_back().endpoint = *ParseEndpoint(endpoint);
+  }
+  options.listeners[1].num_network_threads = 3;
+  options.listeners[2].privileged = true;
+}
+
+// Of A, B and C.
+std::string ThreadsOf(TestServer& server) {
+  return absl::StrCat(server.server().network_threads("A"), server.server().network_threads("B"),
+                      server.server().network_threads("C"));
+}
+
+TEST_P(NetworkResizeTest, TheServersNumberIsNotForPrivilegedListenersAndThoseWithTheirOwn) {
+  TestServer server(disabled(), Echo, &ThreeListeners);
+  ASSERT_EQ(ThreadsOf(server), "231");
+  ASSERT_TRUE(server.server().ResizeNetworkThreads(4).ok());
+  EXPECT_EQ(ThreadsOf(server), "431");
+  ASSERT_TRUE(server.server().ResizeNetworkThreads(2).ok());
+  EXPECT_EQ(ThreadsOf(server), "231");
+  EXPECT_EQ(server.server().network_threads(), 6);
+  EXPECT_EQ(server.server().network_threads("D"), 0);
+}
+
+TEST_P(NetworkResizeTest, AListenersOwnNumberComesChangesAndGoes) {
+  TestServer server(disabled(), Echo, &ThreeListeners);
+  SocketServer& network = server.server();
+  std::vector<Client> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.emplace_back(network.bound_endpoints()[1].port);
+    clients.back().SendFrame("hello");
+    EXPECT_EQ(clients.back().ReadFrame(), "hello");
+  }
+  ASSERT_TRUE(network.SetListenerOverrides("B.num_network_threads=1").ok());
+  EXPECT_EQ(ThreadsOf(server), "211");
+  EXPECT_EQ(server.Metric(kMigrated), 4);
+  ASSERT_TRUE(
+      network.SetListenerOverrides("A.num_network_threads=4,listener.name.c.num.network.threads=2")
+          .ok());
+  EXPECT_EQ(ThreadsOf(server), "422") << "without its own B has the server's";
+  ASSERT_TRUE(network.SetListenerOverrides("").ok());
+  EXPECT_EQ(ThreadsOf(server), "221");
+  for (Client& client : clients) {
+    client.SendFrame("and on");
+    EXPECT_EQ(client.ReadFrame(), "and on");
+  }
+}
+
+TEST_P(NetworkResizeTest, ARefusalForOneListenerLeavesAllAsTheyWere) {
+  TestServer server(disabled(), Echo, &ThreeListeners);
+  SocketServer& network = server.server();
+  // Good for A; B, in the same breath, may not go from 3 to 7, nor back to the server's 8.
+  const absl::Status status =
+      network.SetListenerOverrides("A.num_network_threads=4,B.num_network_threads=7");
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(status.message(),
+            "listener B: num_network_threads=7 is out of range; from 3 it can go to 1 to 6 (half "
+            "to double at a time)");
+  EXPECT_EQ(ThreadsOf(server), "231");
+  ASSERT_TRUE(network.ResizeNetworkThreads(4).ok());
+  ASSERT_TRUE(network.ResizeNetworkThreads(8).ok());
+  EXPECT_FALSE(network.SetListenerOverrides("A.num_network_threads=4").ok());
+  EXPECT_EQ(ThreadsOf(server), "831");
+  EXPECT_FALSE(network.ResizeNetworkThreads(17).ok());
+  EXPECT_EQ(ThreadsOf(server), "831");
+}
+
 TEST_P(NetworkResizeTest, AHandlerThatGoesFinishesWhatItStarted) {
   std::atomic<int> blocked{0};
   std::atomic<bool> release{false};

@@ -147,15 +147,6 @@ MetricRegistry& BrokerServer::metrics() { return *state_->metrics; }
 Broker& BrokerServer::broker() { return *state_->broker; }
 SocketServer& BrokerServer::network() { return *state_->server; }
 
-absl::Status BrokerServer::ResizeNetworkThreads(int32_t count) {
-  for (const ListenerOptions& listener : state_->options.network.listeners) {
-    if (listener.privileged || listener.num_network_threads.has_value()) continue;
-    GYRE_RETURN_IF_ERROR(
-        state_->server->ResizeNetworkThreads(count, listener.endpoint.listener_name));
-  }
-  return absl::OkStatus();
-}
-
 void BrokerServer::SetDrainTimeout(int64_t drain_timeout_ms) {
   state_->drain_timeout_ms.store(drain_timeout_ms, std::memory_order_relaxed);
 }

@@ -104,8 +104,6 @@ class BrokerServer {
 
   // --- while it serves: from one thread at a time --------------------------------
   SocketServer& network();
-  // Of every listener that has no number of its own.
-  absl::Status ResizeNetworkThreads(int32_t count);
   // For the next drain.
   void SetDrainTimeout(int64_t drain_timeout_ms);
   // What is broken, in one line: a partition whose log is offline.

@@ -46,7 +46,7 @@ absl::Status ProcessorPool::Add() {
         std::make_unique<Processor>(*member.seat, config_.options, shared_, *std::move(ring));
     member.thread =
         std::make_unique<ThreadRunner>(name, *member.processor, *member.processor, clock_);
-    if (started_) status = StartMember(member);
+    if (started()) status = StartMember(member);
   }
   if (!status.ok()) {
     if (member.thread != nullptr) member.thread->Stop();
@@ -71,11 +71,11 @@ absl::Status ProcessorPool::StartMember(const Member& member) {
 
 absl::Status ProcessorPool::Start() {
   MutexLock turn(turn_);
-  started_ = true;
   // Only those who have the turn change the lists.
   std::vector<const Member*> members;
   {
     MutexLock lock(mutex_);
+    started_ = true;
     for (const Member& member : active_) members.push_back(&member);
   }
   for (const Member* member : members) member->thread->Start();
@@ -105,23 +105,29 @@ bool ProcessorPool::running() const {
                      [](const Member& member) { return member.thread->running(); });
 }
 
+bool ProcessorPool::started() const {
+  MutexLock lock(mutex_);
+  return started_;
+}
+
 bool ProcessorPool::closing() const {
   MutexLock lock(mutex_);
   return closing_;
 }
 
+absl::Status ProcessorPool::CheckResize(int32_t count) const {
+  MutexLock lock(mutex_);
+  if (!started_ || draining_ || closing_) {
+    return absl::FailedPreconditionError("network threads change only while the server serves");
+  }
+  return gyre::CheckResize("num_network_threads", static_cast<int32_t>(active_.size()), count);
+}
+
 absl::Status ProcessorPool::Resize(int32_t count) {
   MutexLock turn(turn_);
   ReapRetired();
-  int32_t from = 0;
-  {
-    MutexLock lock(mutex_);
-    if (!started_ || draining_ || closing_) {
-      return absl::FailedPreconditionError("network threads change only while the server serves");
-    }
-    from = static_cast<int32_t>(active_.size());
-  }
-  GYRE_RETURN_IF_ERROR(CheckResize("num_network_threads", from, count));
+  GYRE_RETURN_IF_ERROR(CheckResize(count));
+  const int32_t from = size();
   if (count == from) return absl::OkStatus();
   LOG(INFO) << "network threads: from " << from << " to " << count;
   if (count < from) {

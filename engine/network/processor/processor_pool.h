@@ -67,7 +67,9 @@ class ProcessorPool {
   bool accepting() const;
 
   // OUT_OF_RANGE with the valid range against Kafka's rule; FAILED_PRECONDITION
-  // while draining or stopped; RESOURCE_EXHAUSTED and the like from a new ring, with
+  // while draining or stopped.
+  absl::Status CheckResize(int32_t count) const;
+  // CheckResize; beside its errors RESOURCE_EXHAUSTED and the like from a new ring, with
   // those kept that could be made. Grown: the others hand over what they have above
   // their share.
   absl::Status Resize(int32_t count);
@@ -94,6 +96,7 @@ class ProcessorPool {
   void Shrink(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
   // True: none is left that retires.
   bool ReapRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  bool started() const;
   bool closing() const;
 
   const Config config_;
@@ -103,13 +106,13 @@ class ProcessorPool {
 
   Mutex turn_;  // outer: Open, Start, Resize, Reap, Stop
   std::vector<std::unique_ptr<ProcessorSeat>> free_seats_ ABSL_GUARDED_BY(turn_);
-  bool started_ ABSL_GUARDED_BY(turn_) = false;
 
   mutable Mutex mutex_;  // inner; never held while waiting
   std::vector<Member> active_ ABSL_GUARDED_BY(mutex_);
   std::vector<Member> retiring_ ABSL_GUARDED_BY(mutex_);
   ConnectionOptions connection_options_ ABSL_GUARDED_BY(mutex_);
   absl::Status registered_buffers_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -34,6 +34,19 @@ TEST(ListenerOverridesTest, EachListenerGetsItsOwnAndTheOthersKeepTheServers) {
   EXPECT_TRUE(ParseListenerOverrides("")->empty());
 }
 
+TEST(ListenerOverridesTest, KafkasSpellingMeansTheSame) {
+  const auto overrides = ParseListenerOverrides(
+      "listener.name.internal.num.network.threads=2,listener.name.ex.ternal.max.connections=100,"
+      "listener.name.internal.max.connection.creation.rate=7");
+  ASSERT_TRUE(overrides.ok()) << overrides.status();
+  ASSERT_EQ(overrides->size(), 2u);
+  EXPECT_EQ((*overrides)[0].listener_name, "INTERNAL");
+  EXPECT_EQ((*overrides)[0].num_network_threads, 2);
+  EXPECT_EQ((*overrides)[0].max_connection_creation_rate, 7);
+  EXPECT_EQ((*overrides)[1].listener_name, "EX.TERNAL");
+  EXPECT_EQ((*overrides)[1].max_connections, 100);
+}
+
 TEST(ListenerOverridesTest, EachWrongEntryIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"A.max_connections", "no \"=\""},
@@ -46,6 +59,8 @@ TEST(ListenerOverridesTest, EachWrongEntryIsNamed) {
       {"A.max_connections=5x", "within 1.."},
       {"A.num_network_threads=257", "within 1..256"},
       {"A.max_connections=5,", "no \"=\""},
+      {"listener.name.A.max.connection=5", "\"connection\" is no option"},
+      {"listener.name.num.network.threads=5", "\"threads\" is no option"},
       {"A.max_connections=5,a.max_connections=6", "given twice"},
   };
   for (const auto& [text, part] : cases) {

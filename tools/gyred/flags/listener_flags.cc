@@ -19,8 +19,9 @@ DEFINE_string(advertised_listeners, "",
               "NAME://HOST:PORT,… that clients are sent to, by listener name. Empty: the bound "
               "address. Needed when clients reach this host under another name.");
 DEFINE_string(listener_overrides, "",
-              "NAME.option=value,… for one listener, where option is num_network_threads (not "
-              "live), max_connections or max_connection_creation_rate.");
+              "NAME.option=value,… for one listener, where option is num_network_threads, "
+              "max_connections or max_connection_creation_rate. Kafka's spelling is understood, "
+              "too: listener.name.NAME.num.network.threads=3.");
 DEFINE_string(inter_broker_listener_name, "",
               "The listener that brokers use: the server's max_connections and creation rate do "
               "not hold it back.");

@@ -90,7 +90,7 @@ FlagGroup ThreadFlags() {
   return {"Threads and queues",
           {
               FlagSpec("num_network_threads").Between(1, 256).Live([](BrokerServer& server) {
-                return server.ResizeNetworkThreads(FLAGS_num_network_threads);
+                return server.network().ResizeNetworkThreads(FLAGS_num_network_threads);
               }),
               FlagSpec("num_io_threads").Between(1, 1024).Live([](BrokerServer& server) {
                 return server.network().ResizeHandlerThreads(FLAGS_num_io_threads);

@@ -1,0 +1,41 @@
+#include "engine/network/listener_threads.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace gyre {
+
+ListenerThreads::ListenerThreads(const SocketServerOptions& options,
+                                 const std::vector<std::unique_ptr<ListenerRuntime>>& listeners)
+    : listeners_(listeners),
+      num_network_threads_(options.num_network_threads),
+      options_(options.listeners) {}
+
+absl::Status ListenerThreads::SetServersNumber(int32_t num_network_threads) {
+  MutexLock lock(mutex_);
+  GYRE_RETURN_IF_ERROR(Resize(num_network_threads, options_));
+  num_network_threads_ = num_network_threads;
+  return absl::OkStatus();
+}
+
+absl::Status ListenerThreads::SetOwnNumbers(const std::vector<ListenerOptions>& options) {
+  MutexLock lock(mutex_);
+  GYRE_RETURN_IF_ERROR(Resize(num_network_threads_, options));
+  options_ = options;
+  return absl::OkStatus();
+}
+
+absl::Status ListenerThreads::Resize(int32_t num_network_threads,
+                                     const std::vector<ListenerOptions>& options) {
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
+    GYRE_RETURN_IF_ERROR(listeners_[i]->CheckNetworkThreads(count));
+  }
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
+    GYRE_RETURN_IF_ERROR(listeners_[i]->ResizeNetworkThreads(count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gyre
