@@ -39,23 +39,23 @@ TimingWheel::TimingWheel(int64_t now_ns, int64_t tick_ns)
     : tick_ns_(tick_ns), current_tick_(FloorDivide(now_ns, tick_ns)) {}
 
 TimingWheel::~TimingWheel() {
-  Clear(&due_);
+  Forget(due_);
   for (const auto& level : levels_) {
-    for (Bag& slot : level->slots) Clear(&slot);
+    for (const Bag& slot : level->slots) Forget(slot);
   }
-  while (free_chunks_ != nullptr) delete std::exchange(free_chunks_, free_chunks_->previous);
 }
 
-void TimingWheel::Clear(Bag* bag) {
-  while (TimerChunk* chunk = bag->last) {
+void TimingWheel::Forget(const Bag& bag) {
+  for (TimerChunk* chunk = bag.last; chunk != nullptr; chunk = chunk->previous) {
     for (uint32_t i = 0; i < chunk->count; ++i) chunk->items[i].entry->chunk_ = nullptr;
-    bag->last = chunk->previous;
-    delete chunk;
   }
 }
 
 TimerChunk* TimingWheel::AcquireChunk() {
-  if (free_chunks_ == nullptr) return new TimerChunk;
+  if (free_chunks_ == nullptr) {
+    chunks_.push_back(std::make_unique<TimerChunk[]>(kChunksAtOnce));
+    for (size_t i = 0; i < kChunksAtOnce; ++i) ReleaseChunk(&chunks_.back()[i]);
+  }
   return std::exchange(free_chunks_, free_chunks_->previous);
 }
 

@@ -113,14 +113,16 @@ class TimingWheel {
   void Push(Bag* bag, TimerEntry* entry, int64_t expiry_tick);
   TimerChunk* AcquireChunk();
   void ReleaseChunk(TimerChunk* chunk);
-  // Forgets the entries and frees the chunks.
-  void Clear(Bag* bag);
+  static void Forget(const Bag& bag);
+
+  static constexpr size_t kChunksAtOnce = 16;
 
   const int64_t tick_ns_;
   int64_t current_tick_;
   size_t size_ = 0;
   Bag due_;
   std::vector<std::unique_ptr<Level>> levels_;
+  std::vector<std::unique_ptr<TimerChunk[]>> chunks_;
   TimerChunk* free_chunks_ = nullptr;
 };
 
