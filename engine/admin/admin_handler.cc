@@ -180,8 +180,9 @@ void AdminHandler::Start(Request* request) {
     http.reason = "the request took too long";
     http.keep_alive = false;
   }
-  const HttpResponse response = http.refusal != 0 ? ErrorText(http.refusal, http.reason)
-                                                  : Answer(http, request->session().peer);
+  const HttpResponse response = http.refusal != 0
+                                    ? ErrorText(http.refusal, http.reason)
+                                    : Answer(http, request->session().peer.ToString());
   requests_.Increment();
   if (response.status >= 400) refused_.Increment();
   NetworkSend send(EncodeHttpResponse(response, http.method == "HEAD", http.keep_alive,

@@ -217,6 +217,15 @@ AddressKey KeyOf(const SocketAddress& address) {
   return key;
 }
 
+std::string PeerAddress::ToString() const {
+  SocketAddress whole;
+  auto* in6 = reinterpret_cast<sockaddr_in6*>(&whole.storage);
+  in6->sin6_family = AF_INET6;
+  in6->sin6_port = htons(port);
+  std::memcpy(&in6->sin6_addr, address.data(), address.size());
+  return whole.ToString();
+}
+
 absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint) {
   SocketAddress address;
   if (IsIpv6Literal(endpoint.host)) {

@@ -62,6 +62,15 @@ struct SocketAddress {
 using AddressKey = std::array<uint8_t, 16>;
 AddressKey KeyOf(const SocketAddress& address);
 
+// Who is at the other end, in as few bytes as may be: many connections keep one.
+struct PeerAddress {
+  AddressKey address = {};
+  uint16_t port = 0;
+
+  // "127.0.0.1:50312", "[::1]:50312".
+  std::string ToString() const;
+};
+
 // The address to bind; `host` "" is 0.0.0.0.
 absl::StatusOr<SocketAddress> ToSocketAddress(const Endpoint& endpoint);
 

@@ -32,7 +32,7 @@ class ListenerHandlers final : private RequestHandler {
 
  private:
   void Start(Request* request) override {
-    Of(static_cast<size_t>(request->session().listener_index)).Start(request);
+    Of(static_cast<size_t>(request->session().listener->index)).Start(request);
   }
 
   std::vector<RequestHandler*> handlers_;

@@ -25,7 +25,7 @@
 #include "engine/network/accept/acceptor.h"
 #include "engine/network/accept/listen_socket.h"
 #include "engine/network/connection/connection_quotas.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
 #include "engine/network/processor/processor_pool.h"

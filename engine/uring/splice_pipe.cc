@@ -1,7 +1,5 @@
 #include "engine/uring/splice_pipe.h"
 
-#include <algorithm>
-
 namespace gyre::uring {
 
 SplicePipePool::~SplicePipePool() {
@@ -30,7 +28,7 @@ SplicePipePool::Lease SplicePipePool::TryLease(Waiter waiter) {
     // With none out there, nothing would ever end the wait.
     if (leased_ == 0) return {LeaseOutcome::kFailed, {}};
   }
-  waiters_.push_back(waiter);
+  waiters_.PushBack(waiter);
   return {LeaseOutcome::kQueued, {}};
 }
 
@@ -44,16 +42,13 @@ void SplicePipePool::Discard(const PipeFds& pipe) {
   ring_.ClosePipe(pipe);
 }
 
-void SplicePipePool::Forget(Waiter waiter) {
-  waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), waiter), waiters_.end());
-}
+void SplicePipePool::Forget(Waiter waiter) { waiters_.Remove(waiter); }
 
 std::optional<SplicePipePool::Grant> SplicePipePool::GrantNext() {
   if (waiters_.empty()) return std::nullopt;
   const std::optional<PipeFds> pipe = Take();
   if (!pipe.has_value()) return std::nullopt;
-  const Waiter waiter = waiters_.front();
-  waiters_.pop_front();
+  const Waiter waiter = waiters_.PopFront();
   return Grant{waiter, *pipe};
 }
 

@@ -11,10 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
+#include "engine/base/fifo.h"
 #include "engine/uring/ring.h"
 
 namespace gyre::uring {
@@ -72,7 +72,7 @@ class SplicePipePool {
   const size_t pipe_capacity_bytes_;
   size_t leased_ = 0;
   std::vector<PipeFds> idle_;
-  std::deque<Waiter> waiters_;
+  Fifo<Waiter> waiters_;
 };
 
 }  // namespace gyre::uring

@@ -36,7 +36,8 @@ ListenerOptions Named(const char* endpoint) {
 
 TEST_P(ListenerTest, EachListenerHasItsOwnNameHandlerAndFrames) {
   const auto with_name = [](Request* request) {
-    ReplyFramed(request, absl::StrCat(request->session().listener_name, ":", request->frame()));
+    ReplyFramed(request, absl::StrCat(request->session().listener->bound.listener_name, ":",
+                                      request->frame()));
   };
   TestHandler shouting(
       [](Request* request) { ReplyFramed(request, absl::StrCat("! ", request->frame())); });

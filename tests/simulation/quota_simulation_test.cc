@@ -69,7 +69,7 @@ class Host final : private Intake::Host {
   int listen_fd() const { return listen_fd_; }
 
  private:
-  void OnAdmitted(std::unique_ptr<NewConnection> connection) override;
+  void OnAdmitted(NewConnection connection) override;
   void WakeForIntake() override { woken_ = true; }
 
   World& world_;
@@ -89,7 +89,7 @@ struct Client {
 };
 
 struct Served {
-  std::unique_ptr<NewConnection> connection;
+  NewConnection connection;
   uint16_t client_port = 0;
 };
 
@@ -98,7 +98,7 @@ class World {
   explicit World(uint64_t seed);
   void Run();
 
-  void OnAdmitted(std::unique_ptr<NewConnection> connection, int* last_order);
+  void OnAdmitted(NewConnection connection, int* last_order);
 
   int admitted = 0;
   int turned_away = 0;
@@ -170,7 +170,7 @@ void Host::MoveTo(std::unique_ptr<SimRing> ring) {
   woken_ = true;
 }
 
-void Host::OnAdmitted(std::unique_ptr<NewConnection> connection) {
+void Host::OnAdmitted(NewConnection connection) {
   world_.OnAdmitted(std::move(connection), &last_order_);
 }
 
@@ -227,12 +227,12 @@ ConnectionQuotaOptions World::DrawLimits() {
 
 // --- what happens ------------------------------------------------------------------------
 
-void World::OnAdmitted(std::unique_ptr<NewConnection> connection, int* last_order) {
+void World::OnAdmitted(NewConnection connection, int* last_order) {
   const int64_t now_ns = clock_.NowNs();
-  const AddressKey key = KeyOf(connection->peer);
-  const auto listener = static_cast<size_t>(connection->listener->index);
+  const AddressKey key = KeyOf(connection.peer);
+  const auto listener = static_cast<size_t>(connection.listener->index);
   const ListenerQuota& quota = limits_.listeners[listener];
-  Client& client = clients_[connection->peer.port()];
+  Client& client = clients_[connection.peer.port()];
   EXPECT_FALSE(client.admitted);
   client.admitted = true;
   // Those that were held go first, so each listening socket keeps the clients' order.
@@ -242,7 +242,7 @@ void World::OnAdmitted(std::unique_ptr<NewConnection> connection, int* last_orde
 
   EXPECT_LE(++from_address_[key], limits_.max_connections_per_ip);
   served_.push_back({std::move(connection), 0});
-  served_.back().client_port = served_.back().connection->peer.port();
+  served_.back().client_port = served_.back().connection.peer.port();
   EXPECT_LE(OpenThrough(static_cast<int>(listener)),
             quota.max_connections.value_or(limits_.max_connections));
   if (!quota.is_protected) {
@@ -258,14 +258,14 @@ void World::OnAdmitted(std::unique_ptr<NewConnection> connection, int* last_orde
 
 int64_t World::OpenThrough(int listener) const {
   return std::count_if(served_.begin(), served_.end(), [listener](const Served& served) {
-    return served.connection->listener->index == listener;
+    return served.connection.listener->index == listener;
   });
 }
 
 void World::CloseServed(size_t index) {
   Served& served = served_[index];
-  --from_address_[KeyOf(served.connection->peer)];
-  network_.Close(served.connection->fd);
+  --from_address_[KeyOf(served.connection.peer)];
+  network_.Close(served.connection.fd);
   served_[index] = std::move(served_.back());
   served_.pop_back();
 }
@@ -321,9 +321,9 @@ void World::Shed() {
   const int64_t excess = static_cast<int64_t>(served_.size()) - limits_.max_connections;
   int64_t shed = 0;
   for (size_t i = 0; i < served_.size();) {
-    if (limits_.listeners[static_cast<size_t>(served_[i].connection->listener->index)]
+    if (limits_.listeners[static_cast<size_t>(served_[i].connection.listener->index)]
             .is_protected ||
-        !served_[i].connection->quota.TryShed()) {
+        !served_[i].connection.quota.TryShed()) {
       ++i;
       continue;
     }

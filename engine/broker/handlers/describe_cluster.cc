@@ -30,8 +30,8 @@ void HandleDescribeCluster(const BrokerServices& services, RequestContext contex
   response.cluster_id = services.config.cluster_id;
   response.controller_id = services.config.node_id;
   response.brokers.push_back({.broker_id = services.config.node_id,
-                              .host = context.session().advertised_host,
-                              .port = context.session().advertised_port});
+                              .host = context.session().listener->advertised_host,
+                              .port = context.session().listener->advertised_port});
   if (request.include_cluster_authorized_operations) {
     response.cluster_authorized_operations = kAllClusterOperations;
   }

@@ -34,8 +34,8 @@ class Builder {
           const MetadataRequest& request)
       : services_(services), request_(request), image_(services.metadata.Current()) {
     response_.brokers.push_back({.node_id = services.config.node_id,
-                                 .host = context.session().advertised_host,
-                                 .port = context.session().advertised_port});
+                                 .host = context.session().listener->advertised_host,
+                                 .port = context.session().listener->advertised_port});
     response_.cluster_id = absl::string_view(services.config.cluster_id);
     response_.controller_id = services.config.node_id;
     if (request.include_cluster_authorized_operations) {

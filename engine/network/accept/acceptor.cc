@@ -59,8 +59,6 @@ void Acceptor::Wait(int64_t now_ns, int64_t deadline_ns) {
   reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), wait_ns);
 }
 
-void Acceptor::OnAdmitted(std::unique_ptr<NewConnection> connection) {
-  processors_.Place(std::move(connection));
-}
+void Acceptor::OnAdmitted(NewConnection connection) { processors_.Place(std::move(connection)); }
 
 }  // namespace gyre

@@ -19,7 +19,8 @@
 #include "engine/network/accept/intake.h"
 #include "engine/network/accept/processor_set.h"
 #include "engine/network/connection/connection_quotas.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
+#include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/uring/ring.h"
 
@@ -51,7 +52,7 @@ class Acceptor final : public ThreadBody, public ThreadWaiter, private Intake::H
 
  private:
   // Intake::Host.
-  void OnAdmitted(std::unique_ptr<NewConnection> connection) override;
+  void OnAdmitted(NewConnection connection) override;
   void WakeForIntake() override { ring_->Wake(); }
 
   static constexpr size_t kMaxCompletions = 64;

@@ -43,6 +43,8 @@ Intake::Intake(ListenSocketHandover& socket, uint32_t slot, uring::Ring& ring,
 Intake::~Intake() {
   metrics_.threads.Remove(&thread_);
   Abandon();
+  while (throttled_free_.PopFront() != nullptr) {
+  }
 }
 
 // --- any thread --------------------------------------------------------------------
@@ -146,15 +148,15 @@ void Intake::OnSocket(int fd) {
     return;
   }
   if (held_.empty() && TryAdmit(fd, peer, /*was_held=*/false)) return;
-  held_.push_back(HeldSocket{fd, peer});
+  held_.PushBack(HeldSocket{fd, peer});
   quotas_.Hold(listener_.index);
   CancelArmed();
 }
 
 bool Intake::TryAdmit(int fd, const SocketAddress& peer, bool was_held) {
-  auto connection = std::make_unique<NewConnection>();
+  NewConnection connection;
   const ConnectionQuotas::Decision decision =
-      quotas_.Admit(listener_.index, peer, now_ns_, was_held, this, &connection->quota);
+      quotas_.Admit(listener_.index, peer, now_ns_, was_held, this, &connection.quota);
   switch (decision.verdict) {
     case ConnectionQuotas::Verdict::kFull:
       Pause(PauseReason::kMaximum, kNever);
@@ -173,16 +175,16 @@ bool Intake::TryAdmit(int fd, const SocketAddress& peer, bool was_held) {
     case ConnectionQuotas::Verdict::kAdmitted:
       break;
   }
-  connection->fd = fd;
-  connection->peer = peer;
-  connection->listener = &listener_;
+  connection.fd = fd;
+  connection.peer = peer;
+  connection.listener = &listener_;
   host_.OnAdmitted(std::move(connection));
   return true;
 }
 
 void Intake::AdmitHeld() {
   while (!held_.empty() && TryAdmit(held_.front().fd, held_.front().peer, /*was_held=*/true)) {
-    held_.pop_front();
+    held_.PopFront();
   }
 }
 
@@ -199,18 +201,22 @@ void Intake::Refuse(int fd, const SocketAddress& peer, const char* reason) {
 
 void Intake::Throttle(int fd, int64_t delay_ns) {
   if (throttled_.size() >= kMaxThrottled) return ring_.Close(fd);
-  auto throttled = std::make_unique<Throttled>();
+  if (throttled_free_.empty()) {
+    throttled_made_.push_back(std::make_unique<Throttled>());
+    throttled_free_.PushBack(throttled_made_.back().get());
+  }
+  auto* const throttled = static_cast<Throttled*>(throttled_free_.PopFront());
   throttled->fd = fd;
   throttled->deadline_ns = now_ns_ + delay_ns;
-  throttled_.Add(throttled.release());
+  throttled_.Add(throttled);
 }
 
 void Intake::CloseThrottled(int64_t until_ns) {
   TimerList expired;
   throttled_.AdvanceTo(until_ns, &expired);
   while (TimerEntry* entry = expired.PopFront()) {
-    const std::unique_ptr<Throttled> throttled(static_cast<Throttled*>(entry));
-    ring_.Close(throttled->fd);
+    ring_.Close(static_cast<Throttled*>(entry)->fd);
+    throttled_free_.PushBack(entry);
   }
 }
 
@@ -277,9 +283,8 @@ void Intake::Resume() {
 void Intake::CloseAll() {
   if (std::exchange(closed_, true)) return;
   quotas_.ForgetWaiter(this);
-  for (const HeldSocket& held : held_) ring_.Close(held.fd);
   if (!held_.empty()) quotas_.LetGo(listener_.index, static_cast<int64_t>(held_.size()));
-  held_.clear();
+  while (!held_.empty()) ring_.Close(held_.PopFront().fd);
   CloseThrottled(kNever);
   Resume();
   listen_fd_.Reset();

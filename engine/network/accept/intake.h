@@ -22,15 +22,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
+#include "engine/base/fifo.h"
 #include "engine/base/log_every.h"
 #include "engine/base/unique_fd.h"
 #include "engine/network/accept/listen_socket_handover.h"
 #include "engine/network/connection/connection_quotas.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
+#include "engine/network/listener.h"
 #include "engine/network/network_metrics.h"
 #include "engine/timer/timing_wheel.h"
 #include "engine/uring/ring.h"
@@ -42,7 +43,7 @@ class Intake final : private ConnectionQuotas::RoomListener {
   class Host {
    public:
     // The host's thread.
-    virtual void OnAdmitted(std::unique_ptr<NewConnection> connection) = 0;
+    virtual void OnAdmitted(NewConnection connection) = 0;
     // Any thread: RunOnce shall be called soon.
     virtual void WakeForIntake() = 0;
 
@@ -133,8 +134,10 @@ class Intake final : private ConnectionQuotas::RoomListener {
   PauseReason pause_ = PauseReason::kNone;
   int64_t retry_ns_ = kNever;  // when a pause ends of itself
   int64_t next_deadline_ns_ = kNever;
-  std::deque<HeldSocket> held_;
+  Fifo<HeldSocket> held_;
   TimingWheel throttled_;
+  std::vector<std::unique_ptr<Throttled>> throttled_made_;
+  TimerList throttled_free_;
   LogEvery pause_log_;
   LogEvery refuse_log_;
 

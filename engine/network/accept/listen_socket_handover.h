@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <deque>
 
+#include "engine/base/fifo.h"
 #include "engine/base/unique_fd.h"
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/network/connection/connection_quotas.h"
-#include "engine/network/connection/listener.h"
 #include "engine/network/endpoint.h"
+#include "engine/network/listener.h"
 
 namespace gyre {
 
@@ -30,14 +30,14 @@ struct ListenSocketHandover : MpscNode {
   ListenSocketHandover(const ListenSocketHandover&) = delete;
   ListenSocketHandover& operator=(const ListenSocketHandover&) = delete;
   ~ListenSocketHandover() {
-    for (const HeldSocket& socket : held) close(socket.fd);
     if (!held.empty()) quotas->LetGo(listener->index, static_cast<int64_t>(held.size()));
+    while (!held.empty()) close(held.PopFront().fd);
   }
 
   UniqueFd listen_fd;
   const Listener* listener = nullptr;
   ConnectionQuotas* quotas = nullptr;
-  std::deque<HeldSocket> held;
+  Fifo<HeldSocket> held;
 };
 
 }  // namespace gyre

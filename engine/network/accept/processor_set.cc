@@ -24,7 +24,7 @@ void ProcessorSet::Forget(ConnectionTarget* target) {
   removed_.erase(std::remove(removed_.begin(), removed_.end(), target), removed_.end());
 }
 
-void ProcessorSet::Place(std::unique_ptr<NewConnection> connection) {
+void ProcessorSet::Place(NewConnection connection) {
   // The hand-over is under the lock, which is what Remove's promise rests on; it
   // is a push and at most one wake.
   MutexLock lock(mutex_);

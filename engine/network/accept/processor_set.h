@@ -15,7 +15,7 @@
 
 #include "engine/concurrent/mutex.h"
 #include "engine/network/accept/listen_socket_handover.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
 
 namespace gyre {
 
@@ -28,7 +28,7 @@ class ProcessorSet {
   void Forget(ConnectionTarget* target);
   // To the target with the fewest connections; in turn among equals. The set is
   // not empty.
-  void Place(std::unique_ptr<NewConnection> connection);
+  void Place(NewConnection connection);
   // To the target that accepts from the fewest.
   void PlaceListenSocket(std::unique_ptr<ListenSocketHandover> socket);
   // From how many more than its share `target` accepts.

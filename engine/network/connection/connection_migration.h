@@ -14,7 +14,6 @@
 #include "engine/memory/buffer.h"
 #include "engine/network/connection/connection.h"
 #include "engine/network/connection/network_receive.h"
-#include "engine/network/frame_decoder.h"
 #include "engine/network/request/session.h"
 
 namespace gyre {
@@ -37,7 +36,6 @@ struct ConnectionMigration {
   Buffer next_frame;
   int64_t next_frame_charged_bytes = 0;
   Session session;
-  const FrameDecoder* decoder = nullptr;
   int64_t last_progress_ns = 0;
   ConnectionTraffic traffic;
   bool frame_late = false;

@@ -52,7 +52,6 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->answer_bytes = 0;
   DCHECK(!slot->counted_as_throttled);
   slot->frame_late = false;
-  slot->close_reason = nullptr;
   std::destroy_at(&slot->session);
   std::construct_at(&slot->session);
   free_.push_back(slot->index);

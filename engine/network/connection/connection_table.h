@@ -89,7 +89,6 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   ConnectionRequest* parked_run = nullptr;    // its first request
   Transfer* transfer = nullptr;               // leased while a send needs more than a pointer
   Transport* transport = nullptr;
-  const FrameDecoder* decoder = nullptr;
   int64_t last_progress_ns = 0;
   int64_t throttle_end_ns = 0;        // of what the processor times; 0: nothing
   bool counted_as_throttled = false;  // in the gauge
@@ -109,11 +108,11 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
     ConnectionSlot* slot = nullptr;
   } memory_wait;
   bool memory_wait_pending = false;  // in the pool, or on its way back
-  const char* close_reason = nullptr;
   ConnectionTraffic traffic;
   ConnectionQuotas::Token quota;
   Session session;
 
+  const FrameDecoder& decoder() const { return *session.listener->frame_decoder; }
   uring::Token TokenFor(uring::OpKind kind, Operation operation) const {
     return uring::Token{kind, index,
                         generation << kOperationBits | static_cast<uint32_t>(operation)};

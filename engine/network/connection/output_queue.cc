@@ -97,8 +97,11 @@ void OutputQueue::InsertBeforeSlice(Buffer bytes) {
   part_offset_ = 0;
   if (slice.size_bytes == 0) {
     list[part_] = std::move(bytes);
+  } else if (part_ > 0) {
+    // In the place of one that has left.
+    list[--part_] = std::move(bytes);
   } else {
-    list.insert(list.begin() + part_, std::move(bytes));
+    list.insert(list.begin(), std::move(bytes));
   }
 }
 

@@ -47,9 +47,8 @@ Processor::~Processor() {
   // Never started, or stopped with connections left: what the handlers still hold
   // is dropped with the table.
   channel_.ForgetWaiter(&seat_);
-  while (std::unique_ptr<NewConnection> connection = seat_.PopConnection()) {
-    Drop(std::move(connection));
-  }
+  NewConnection connection;
+  while (seat_.TryPopConnection(&connection)) Drop(std::move(connection));
   seat_.Leave(table_.last_generation());
 }
 
@@ -241,9 +240,8 @@ bool Processor::DrainMailboxes() {
     }
     any = true;
   }
-  for (int i = 0; i < kMaxNewPerTurn; ++i) {
-    std::unique_ptr<NewConnection> connection = seat_.PopConnection();
-    if (connection == nullptr) break;
+  NewConnection connection;
+  for (int i = 0; i < kMaxNewPerTurn && seat_.TryPopConnection(&connection); ++i) {
     OnNewConnection(std::move(connection));
     any = true;
   }
@@ -282,8 +280,8 @@ bool Processor::TakeOrders() {
 
 // --- connections -----------------------------------------------------------------
 
-void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
-  if (connection->migration != nullptr) return OnMigrated(std::move(connection));
+void Processor::OnNewConnection(NewConnection connection) {
+  if (connection.migration != nullptr) return OnMigrated(std::move(connection));
   if (retiring_ && !draining_ && !closing_all_) {
     // It was on its way when the others took over.
     others_->Place(std::move(connection));
@@ -293,20 +291,15 @@ void Processor::OnNewConnection(std::unique_ptr<NewConnection> connection) {
   const bool too_late = closing_all_ || (draining_ && drain_grace_ends_ns_ == kNever);
   Slot* slot = too_late ? nullptr : table_.Acquire();
   if (slot == nullptr) return Drop(std::move(connection));
-  const Listener& listener = *connection->listener;
-  slot->fd = connection->fd;
-  slot->quota = std::move(connection->quota);
+  slot->fd = connection.fd;
+  slot->quota = std::move(connection.quota);
   slot->transport = &plaintext_;
-  slot->decoder = listener.frame_decoder;
   slot->memory_wait.seat = &seat_;
   slot->memory_wait.slot = slot;
   slot->last_progress_ns = now_ns_;
-  slot->session.listener_index = listener.index;
-  slot->session.listener_name = listener.bound.listener_name;
-  slot->session.advertised_host = listener.advertised_host;
-  slot->session.advertised_port = listener.advertised_port;
+  slot->session.listener = connection.listener;
+  slot->session.peer = {KeyOf(connection.peer), connection.peer.port()};
   slot->traffic = ConnectionTraffic{.opened_ns = now_ns_};
-  slot->session.peer = connection->peer.ToString();
   ++thread_.connections_opened;
   metrics_.connections_accepted.Increment();
   metrics_.connections.Increment();
@@ -555,8 +548,8 @@ void Processor::Free(Slot& slot) { table_.Release(&slot); }
 void Processor::LogClose(const Slot& slot, const char* reason) {
   uint64_t suppressed = 0;
   if (!close_log_.TryTake(now_ns_, &suppressed)) return;
-  LOG(WARNING) << "closing connection from " << slot.session.peer << " on "
-               << slot.session.listener_name << ": " << reason
+  LOG(WARNING) << "closing connection from " << slot.session.peer.ToString() << " on "
+               << slot.session.listener->bound.listener_name << ": " << reason
                << (suppressed > 0 ? " (" + std::to_string(suppressed) + " similar lines held back)"
                                   : std::string());
 }

@@ -35,7 +35,7 @@
 #include "engine/memory/slab_pool.h"
 #include "engine/network/accept/processor_set.h"
 #include "engine/network/connection/connection_table.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
 #include "engine/network/connection/response_sender.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor/control_mailbox.h"
@@ -143,14 +143,14 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void OnReadable(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnPeerLost(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
-  void OnNewConnection(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
+  void OnNewConnection(NewConnection connection) GYRE_REQUIRES_OWNER(owner_);
   void OnResponse(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
   void OnRunStarted(ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void OnRoom(int lane) GYRE_REQUIRES_OWNER(owner_);
   void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnThrottleSignal(ThrottleSignal* signal) GYRE_REQUIRES_OWNER(owner_);
   void OnDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
-  void OnMigrated(std::unique_ptr<NewConnection> connection) GYRE_REQUIRES_OWNER(owner_);
+  void OnMigrated(NewConnection connection) GYRE_REQUIRES_OWNER(owner_);
 
   // --- steps ---------------------------------------------------------------------
   // Carries out what the connection decides until it decides nothing. The slot may
@@ -175,7 +175,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void DropResponses(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Detach(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   // Closes one that never got a slot here.
-  void Drop(std::unique_ptr<NewConnection> connection);
+  void Drop(NewConnection connection);
   void Migrate(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnCloseDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -234,6 +234,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // New connections registered in one turn, so that a storm of them does not
   // starve those that are there.
   static constexpr int kMaxNewPerTurn = 20;
+  static constexpr size_t kRequestsMadeAtOnce = 32;
   // Connections told to a list in one turn.
   static constexpr uint32_t kListedPerTurn = 64;
   // A connection that has not sent a request yet when draining begins may still send
@@ -277,7 +278,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, YieldTag> yielded_ ABSL_GUARDED_BY(owner_);
   uint32_t turn_ ABSL_GUARDED_BY(owner_) = 0;
-  std::vector<std::unique_ptr<ConnectionRequest>> requests_ ABSL_GUARDED_BY(owner_);
+  std::vector<std::unique_ptr<ConnectionRequest[]>> requests_ ABSL_GUARDED_BY(owner_);
   std::vector<ConnectionRequest*> free_requests_ ABSL_GUARDED_BY(owner_);
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
   size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;

@@ -21,13 +21,14 @@ const char* StateOf(const ConnectionSlot& slot) {
 }
 
 ConnectionInfo InfoOf(const ConnectionSlot& slot, int processor, int64_t now_ns) {
+  const Session& session = slot.session;
   ConnectionInfo info;
-  info.peer = slot.session.peer;
-  info.listener = slot.session.listener_name;
-  info.principal = slot.session.principal;
-  info.client_id = std::string(slot.session.client_id.view());
-  info.client_software_name = slot.session.client_software_name;
-  info.client_software_version = slot.session.client_software_version;
+  info.peer = session.peer.ToString();
+  info.listener = session.listener->bound.listener_name;
+  info.principal = std::string(session.principal());
+  info.client_id = std::string(session.client_id.view());
+  info.client_software_name = std::string(session.software_name());
+  info.client_software_version = std::string(session.software_version());
   info.state = StateOf(slot);
   info.processor = processor;
   info.in_flight = slot.connection.in_flight();

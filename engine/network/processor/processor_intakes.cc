@@ -85,7 +85,7 @@ void ProcessorIntakes::MoveSurplusTo(ProcessorSet* set) {
   news_.store(true, std::memory_order_seq_cst);
 }
 
-void ProcessorIntakes::OnAdmitted(std::unique_ptr<NewConnection> connection) {
+void ProcessorIntakes::OnAdmitted(NewConnection connection) {
   // Through the mailbox, which bounds how many are taken in one turn.
   seat_.EnqueueConnection(std::move(connection));
 }

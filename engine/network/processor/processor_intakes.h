@@ -16,7 +16,7 @@
 #include "engine/network/accept/intake.h"
 #include "engine/network/accept/listen_socket_handover.h"
 #include "engine/network/accept/processor_set.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor/processor_seat.h"
 #include "engine/uring/ring.h"
@@ -51,7 +51,7 @@ class ProcessorIntakes final : private Intake::Host {
 
  private:
   // Intake::Host.
-  void OnAdmitted(std::unique_ptr<NewConnection> connection) override;
+  void OnAdmitted(NewConnection connection) override;
   void WakeForIntake() override;
   void Add(std::unique_ptr<ListenSocketHandover> socket);
 

@@ -49,11 +49,11 @@ void Processor::Migrate(Slot& slot) {
   SpendGranted(slot);
   sender_.Abandon(slot);
 
-  auto moved = std::make_unique<NewConnection>();
-  moved->fd = std::exchange(slot.fd, -1);
-  moved->quota = std::move(slot.quota);
-  moved->migration = std::make_unique<ConnectionMigration>(slot.connection);
-  ConnectionMigration& migration = *moved->migration;
+  NewConnection moved;
+  moved.fd = std::exchange(slot.fd, -1);
+  moved.quota = std::move(slot.quota);
+  moved.migration = std::make_unique<ConnectionMigration>(slot.connection);
+  ConnectionMigration& migration = *moved.migration;
   SlotMemory memory(*this, slot);
   slot.receive.MoveTo(&migration.receive, memory);
   CountAhead(slot);
@@ -67,7 +67,6 @@ void Processor::Migrate(Slot& slot) {
     ReleaseRequest(next);
   }
   migration.session = std::move(slot.session);
-  migration.decoder = slot.decoder;
   migration.last_progress_ns = slot.last_progress_ns;
   migration.traffic = slot.traffic;
   migration.frame_late = slot.frame_late;
@@ -81,39 +80,38 @@ void Processor::Migrate(Slot& slot) {
   seat_.OnConnectionLeft();
 }
 
-void Processor::Drop(std::unique_ptr<NewConnection> connection) {
-  ring_->Close(connection->fd);
-  if (connection->migration != nullptr) {
+void Processor::Drop(NewConnection connection) {
+  ring_->Close(connection.fd);
+  if (connection.migration != nullptr) {
     if (charges_memory_) {
-      channel_.memory().Release(connection->migration->receive.charged_bytes());
-      if (connection->migration->next_frame_charged_bytes > 0) {
-        channel_.ReleaseRequestBytes(connection->migration->next_frame_charged_bytes);
+      channel_.memory().Release(connection.migration->receive.charged_bytes());
+      if (connection.migration->next_frame_charged_bytes > 0) {
+        channel_.ReleaseRequestBytes(connection.migration->next_frame_charged_bytes);
       }
     }
     metrics_.connections_closed.Increment();
     metrics_.connections.Decrement();
   }
-  connection->quota.Release();
+  connection.quota.Release();
   seat_.OnConnectionLeft();
 }
 
-void Processor::OnMigrated(std::unique_ptr<NewConnection> moved) {
+void Processor::OnMigrated(NewConnection moved) {
   if (retiring_ && !draining_ && !closing_all_) {
     others_->Place(std::move(moved));
     seat_.OnConnectionLeft();
     return;
   }
-  ConnectionMigration& migration = *moved->migration;
+  ConnectionMigration& migration = *moved.migration;
   Slot* slot = table_.Acquire();
   if (slot == nullptr) {
     // As many as one processor can have.
     return Drop(std::move(moved));
   }
   slot->connection = migration.connection.Migrated(limits_);
-  slot->fd = moved->fd;
-  slot->quota = std::move(moved->quota);
+  slot->fd = moved.fd;
+  slot->quota = std::move(moved.quota);
   slot->transport = &plaintext_;
-  slot->decoder = migration.decoder;
   slot->memory_wait.seat = &seat_;
   slot->memory_wait.slot = slot;
   slot->last_progress_ns = migration.last_progress_ns;

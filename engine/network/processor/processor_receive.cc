@@ -160,7 +160,7 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
 void Processor::OnPeerLost(Slot& slot) {
   slot.connection.OnPeerLost();
   // Only whole frames that came keep the socket until they are started.
-  if (slot.next_request == nullptr && !slot.receive.MayHoldFrame(*slot.decoder)) {
+  if (slot.next_request == nullptr && !slot.receive.MayHoldFrame(slot.decoder())) {
     slot.connection.OnInputExhausted();
   }
 }

@@ -35,7 +35,7 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   SlotMemory memory(*this, slot);
   NetworkReceive::Frame frame;
   const char* reason = nullptr;
-  NetworkReceive::Status status = slot.receive.Next(*slot.decoder, memory, &frame, &reason);
+  NetworkReceive::Status status = slot.receive.Next(slot.decoder(), memory, &frame, &reason);
   if (slot.frame_late && status == NetworkReceive::Status::kNeedMore &&
       slot.receive.TakeUnfinished(&frame)) {
     status = NetworkReceive::Status::kFrame;
@@ -195,8 +195,8 @@ void Processor::OnResponse(ConnectionRequest* request) {
   request->times().response_dequeued_ns = now_ns_;
   request->ReleaseFrame();
   Slot& slot = table_.At(request->slot());
-  if (request->client_software() != nullptr) [[unlikely]] {
-    slot.session.SetSoftware(*request->client_software());
+  if (auto software = request->TakeClientSoftware()) [[unlikely]] {
+    slot.session.software = std::move(software);
   }
   DCHECK(slot.open);
   DCHECK_EQ(slot.generation, request->generation());
@@ -269,10 +269,14 @@ void Processor::DropResponses(Slot& slot) {
 
 ConnectionRequest* Processor::AcquireRequest() {
   if (free_requests_.empty()) {
-    requests_.push_back(std::make_unique<ConnectionRequest>());
-    free_requests_.reserve(requests_.capacity());
-    return requests_.back().get();
+    requests_.push_back(std::make_unique<ConnectionRequest[]>(kRequestsMadeAtOnce));
+    // So that releasing never allocates.
+    free_requests_.reserve(requests_.size() * kRequestsMadeAtOnce);
+    for (size_t i = kRequestsMadeAtOnce; i > 0; --i) {
+      free_requests_.push_back(&requests_.back()[i - 1]);
+    }
   }
+  // The one that was released last: it is in the cache.
   ConnectionRequest* request = free_requests_.back();
   free_requests_.pop_back();
   return request;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <thread>
+#include <utility>
 
 #include "glog/logging.h"
 
@@ -48,9 +49,9 @@ void ProcessorSeat::WakeIfParked() {
   wakers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void ProcessorSeat::EnqueueConnection(std::unique_ptr<NewConnection> connection) {
+void ProcessorSeat::EnqueueConnection(NewConnection connection) {
   open_connections_.fetch_add(1, std::memory_order_acq_rel);
-  new_connections_.Push(connection.release());
+  new_connections_.Push(std::move(connection));
   WakeIfParked();
 }
 
@@ -138,10 +139,6 @@ RequestRun* ProcessorSeat::PopRunStarted() { return static_cast<RequestRun*>(sta
 std::unique_ptr<ListenSocketHandover> ProcessorSeat::PopListenSocket() {
   return std::unique_ptr<ListenSocketHandover>(
       static_cast<ListenSocketHandover*>(listen_sockets_.Pop()));
-}
-
-std::unique_ptr<NewConnection> ProcessorSeat::PopConnection() {
-  return std::unique_ptr<NewConnection>(static_cast<NewConnection*>(new_connections_.Pop()));
 }
 
 }  // namespace gyre

@@ -20,7 +20,7 @@
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/metrics/counter.h"
 #include "engine/network/accept/listen_socket_handover.h"
-#include "engine/network/connection/listener.h"
+#include "engine/network/connection/new_connection.h"
 #include "engine/network/processor/receive_buffers.h"
 #include "engine/network/request/request_run.h"
 #include "engine/network/server_options.h"
@@ -38,7 +38,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   ~ProcessorSeat();
 
   // --- any thread --------------------------------------------------------------
-  void EnqueueConnection(std::unique_ptr<NewConnection> connection) override;
+  void EnqueueConnection(NewConnection connection) override;
   void EnqueueResponse(ConnectionRequest* request) override;
   void EnqueueThrottle(ThrottleSignal* signal) override;
   void EnqueueRunStarted(RequestRun* run) override;
@@ -74,7 +74,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   ResponseNode* PopResponse();
   RequestRun* PopRunStarted();
   MpscNode* PopGranted() { return granted_.Pop(); }
-  std::unique_ptr<NewConnection> PopConnection();
+  bool TryPopConnection(NewConnection* connection) { return new_connections_.TryPop(connection); }
   std::unique_ptr<ListenSocketHandover> PopListenSocket();
   void OnListenSocketLeft() { listening_sockets_.fetch_sub(1, std::memory_order_acq_rel); }
   // The lanes of which room was told since the last call, a bit for each.
@@ -94,7 +94,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   const std::unique_ptr<ReceiveBuffers> receive_buffers_;
   uint32_t first_generation_ = 0;
 
-  MpscQueue new_connections_;
+  NewConnectionQueue new_connections_;
   MpscQueue listen_sockets_;
   MpscQueue responses_;
   MpscQueue started_runs_;

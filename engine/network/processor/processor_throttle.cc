@@ -108,7 +108,8 @@ int64_t Processor::FrameDeadlineNs(const Slot& slot) const {
 }
 
 void Processor::OnFrameLate(Slot& slot, int64_t idle_deadline_ns) {
-  if (slot.frame_late || !slot.decoder->hands_over_late_frames() || slot.receive.in_large_frame()) {
+  if (slot.frame_late || !slot.decoder().hands_over_late_frames() ||
+      slot.receive.in_large_frame()) {
     slot.connection.Abort();
     return;
   }

@@ -51,7 +51,7 @@ class Request : public ResponseNode {
   // What the client runs, once it has said so and it was found well-formed; becomes the
   // session's with the reply.
   void SetClientSoftware(ClientSoftware software) {
-    client_software_ = std::make_unique<ClientSoftware>(std::move(software));
+    client_software_ = std::make_unique<const ClientSoftware>(std::move(software));
   }
 
   // Before the reply, at most once: the connection's next request is taken only when
@@ -96,7 +96,7 @@ class Request : public ResponseNode {
   NetworkSend response_;
   const char* close_reason_ = nullptr;
   bool closes_after_ = false;
-  std::unique_ptr<ClientSoftware> client_software_;
+  std::unique_ptr<const ClientSoftware> client_software_;
 };
 
 }  // namespace gyre

@@ -1,7 +1,5 @@
 #include "engine/network/request/request_channel.h"
 
-#include <algorithm>
-
 #include "glog/logging.h"
 
 namespace gyre {
@@ -32,8 +30,8 @@ void RequestChannel::WaitForRoom(ResponseSink* sink, int lane_index) {
   Lane& lane = *lanes_[Index(lane_index)];
   {
     MutexLock lock(mutex_);
-    if (std::find(lane.waiters.begin(), lane.waiters.end(), sink) != lane.waiters.end()) return;
-    lane.waiters.push_back(sink);
+    if (lane.waiters.Contains(sink)) return;
+    lane.waiters.PushBack(sink);
     lane.waiter_count.store(static_cast<int32_t>(lane.waiters.size()), std::memory_order_relaxed);
   }
   // Either the pop below sees the waiter, or the caller's next TrySend sees the
@@ -65,8 +63,7 @@ void RequestChannel::WakeFirstWaiter(int lane_index) {
   Lane& lane = *lanes_[Index(lane_index)];
   MutexLock lock(mutex_);
   if (lane.waiters.empty()) return;
-  ResponseSink* const sink = lane.waiters.front();
-  lane.waiters.pop_front();
+  ResponseSink* const sink = lane.waiters.PopFront();
   lane.waiter_count.store(static_cast<int32_t>(lane.waiters.size()), std::memory_order_relaxed);
   // Under the lock, so that ForgetWaiter returns only when no call is under way.
   sink->EnqueueRoom(lane_index);
@@ -75,8 +72,7 @@ void RequestChannel::WakeFirstWaiter(int lane_index) {
 void RequestChannel::ForgetWaiter(ResponseSink* sink) {
   MutexLock lock(mutex_);
   for (const auto& lane : lanes_) {
-    lane->waiters.erase(std::remove(lane->waiters.begin(), lane->waiters.end(), sink),
-                        lane->waiters.end());
+    lane->waiters.Remove(sink);
     lane->waiter_count.store(static_cast<int32_t>(lane->waiters.size()), std::memory_order_relaxed);
   }
 }

@@ -16,12 +16,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/fifo.h"
 #include "engine/concurrent/continuation.h"
 #include "engine/concurrent/event_count.h"
 #include "engine/concurrent/mpmc_queue.h"
@@ -100,7 +100,7 @@ class RequestChannel final : public ContinuationLane {
     // Mirrors waiters.size(), so that a pop without waiters takes no lock.
     // seq_cst with the queue's cells: see WaitForRoom.
     std::atomic<int32_t> waiter_count{0};
-    std::deque<ResponseSink*> waiters;  // guarded by the channel's mutex_
+    Fifo<ResponseSink*> waiters;  // guarded by the channel's mutex_
   };
 
   static size_t Index(int lane) { return static_cast<size_t>(lane); }

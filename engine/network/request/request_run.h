@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "engine/concurrent/mpsc_queue.h"
@@ -116,7 +117,8 @@ class ConnectionRequest final : public Request {
   bool response_empty() const { return response_.empty(); }
   const char* close_reason() const { return close_reason_; }
   bool closes_after() const { return closes_after_; }
-  const ClientSoftware* client_software() const { return client_software_.get(); }
+  // Null: it was not told.
+  std::unique_ptr<const ClientSoftware> TakeClientSoftware() { return std::move(client_software_); }
   void ReleaseResponse() { response_ = NetworkSend(); }
 
   // The run's links: written by the processor before the hand-over.

@@ -2,7 +2,8 @@
 // connection; handlers read where it came from and who it is. What the client says
 // of itself (software, id) comes with its requests and is the processor's.
 //
-// It moves with its connection, while no request of it is in flight.
+// It moves with its connection, while no request of it is in flight. It is small, and
+// making one allocates nothing: there may be many, and they come and go.
 //
 // Threads: written by the processor before the first request; the client's software
 // and id the processor alone.
@@ -11,10 +12,13 @@
 #define GYRE_ENGINE_NETWORK_REQUEST_SESSION_H_
 
 #include <atomic>
-#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "engine/base/short_text.h"
+#include "engine/network/endpoint.h"
+#include "engine/network/listener.h"
 
 namespace gyre {
 
@@ -27,24 +31,16 @@ struct ClientSoftware {
 };
 
 struct Session {
-  enum class State : uint8_t { kReady };
+  // Nobody authenticates.
+  static constexpr absl::string_view kAnonymous = "User:ANONYMOUS";
+  static constexpr absl::string_view kUnknown = "unknown";
 
-  State state = State::kReady;
-  int listener_index = 0;
-  std::string listener_name;    // "PLAINTEXT"
-  std::string advertised_host;  // where clients of this listener are sent
-  int32_t advertised_port = 0;
-  std::string peer;  // "127.0.0.1:50312"
-  std::string principal = "User:ANONYMOUS";
-  // The processor's own.
-  std::string client_software_name = "unknown";
-  std::string client_software_version = "unknown";
-  ClientId client_id;  // of the last request that was answered
+  const Listener* listener = nullptr;  // outlives it
+  PeerAddress peer;
+  absl::string_view principal() const { return kAnonymous; }
+  absl::string_view software_name() const { return software ? software->name : kUnknown; }
+  absl::string_view software_version() const { return software ? software->version : kUnknown; }
 
-  void SetSoftware(const ClientSoftware& software) {
-    client_software_name = software.name;
-    client_software_version = software.version;
-  }
   // The connection is closed: what still waits to be answered waits for nobody.
   struct Flag : std::atomic<bool> {
     Flag() : std::atomic<bool>(false) {}
@@ -54,6 +50,11 @@ struct Session {
     }
   };
   Flag gone;
+
+  // The processor's own.
+  ClientId client_id;  // of the last request that was answered
+  // Made by the handler that was told; null: it was not.
+  std::unique_ptr<const ClientSoftware> software;
 };
 
 }  // namespace gyre

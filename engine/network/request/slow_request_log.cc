@@ -17,9 +17,9 @@ std::string SlowRequestText(absl::string_view api_name, const ConnectionRequest&
       "software %s %s, %s",
       api_name, request.api_version, ms(spans.total_ns), ms(spans.request_queue_ns),
       ms(spans.local_ns), ms(spans.remote_ns), ms(spans.throttle_ns), ms(spans.response_queue_ns),
-      ms(spans.response_send_ns), request.frame_bytes(), session.peer, session.listener_name,
-      absl::CHexEscape(request.client_id.view()), session.client_software_name,
-      session.client_software_version, session.principal);
+      ms(spans.response_send_ns), request.frame_bytes(), session.peer.ToString(),
+      session.listener->bound.listener_name, absl::CHexEscape(request.client_id.view()),
+      session.software_name(), session.software_version(), session.principal());
 }
 
 void SlowRequestLog::Log(absl::string_view api_name, const ConnectionRequest& request,

@@ -95,7 +95,7 @@ TEST_F(ApisTest, ApiVersionsListsWhatIsServed) {
       EXPECT_NE(api.api_key, 22) << "producer ids are not served";
     }
   }
-  EXPECT_EQ(session.client_software_name, "librdkafka");
+  EXPECT_EQ(session.software_name(), "librdkafka");
 }
 
 TEST_F(ApisTest, FeaturesAreToldFromVersionThreeOn) {
@@ -130,8 +130,8 @@ TEST_F(ApisTest, AClientMustNameItsSoftwareProperly) {
 }
 
 TEST_F(ApisTest, MetadataNamesThisBrokerAsTheClientReachesIt) {
-  session.advertised_host = "10.1.2.3";
-  session.advertised_port = 1234;
+  listener.advertised_host = "10.1.2.3";
+  listener.advertised_port = 1234;
   for (int16_t version = 0; version <= 12; ++version) {
     const auto response = Call(proto::MetadataRequest(), version);
     ASSERT_EQ(response.brokers.size(), 1u);

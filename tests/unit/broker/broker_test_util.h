@@ -80,8 +80,9 @@ class Exchange {
 class TestBroker : public ResponseSink {
  public:
   TestBroker() : memory_(MemoryPool::kUnbounded), timer_(clock), channel_(16, clock, memory_) {
-    session.advertised_host = "127.0.0.1";
-    session.advertised_port = 9092;
+    listener.advertised_host = "127.0.0.1";
+    listener.advertised_port = 9092;
+    session.listener = &listener;
     options.log_dir = "/data";
     options.seed = 42;
     options.recovery_thread_count = 0;
@@ -100,7 +101,7 @@ class TestBroker : public ResponseSink {
     if (!opened.ok()) return opened.status();
     broker = *std::move(opened);
     const absl::Status registered =
-        broker->Register({{"PLAINTEXT", session.advertised_host, 9092, 0}});
+        broker->Register({{"PLAINTEXT", listener.advertised_host, 9092, 0}});
     Pump();
     return registered;
   }
@@ -196,7 +197,7 @@ class TestBroker : public ResponseSink {
       if (&exchange->request_ != request) continue;
       request->ready = true;
       // What a processor does with an answer.
-      if (request->client_software() != nullptr) session.SetSoftware(*request->client_software());
+      if (auto software = request->TakeClientSoftware()) session.software = std::move(software);
       exchange->Collect();
       std::erase(in_flight_, exchange);
       return;
@@ -210,6 +211,7 @@ class TestBroker : public ResponseSink {
   FaultInjectingFileSystem disk{1};
   ManualFileIo file_io;
   ManualClock clock{0, kTestNow};
+  Listener listener;
   Session session;
   BrokerOptions options;
   std::unique_ptr<Broker> broker;

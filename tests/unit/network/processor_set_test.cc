@@ -11,7 +11,7 @@ namespace {
 
 class FakeTarget final : public ConnectionTarget {
  public:
-  void EnqueueConnection(std::unique_ptr<NewConnection>) override {
+  void EnqueueConnection(NewConnection) override {
     open.fetch_add(1);
     EXPECT_FALSE(removed.load()) << "a connection for a processor that was taken out";
   }
@@ -27,7 +27,7 @@ class FakeTarget final : public ConnectionTarget {
 };
 
 void Place(ProcessorSet& set, int count) {
-  for (int i = 0; i < count; ++i) set.Place(std::make_unique<NewConnection>());
+  for (int i = 0; i < count; ++i) set.Place(NewConnection());
 }
 
 TEST(ProcessorSetTest, EqualsTakeTurns) {

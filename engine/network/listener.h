@@ -1,0 +1,28 @@
+// What the connections of a listener have in common; each has a pointer to it.
+//
+// Threads: immutable once the server runs.
+#ifndef GYRE_ENGINE_NETWORK_LISTENER_H_
+#define GYRE_ENGINE_NETWORK_LISTENER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine/network/endpoint.h"
+
+namespace gyre {
+
+class FrameDecoder;
+
+// Outlives the connections that came through it.
+struct Listener {
+  int index = 0;
+  Endpoint bound;
+  // Where its clients are sent.
+  std::string advertised_host;
+  int32_t advertised_port = 0;
+  const FrameDecoder* frame_decoder = nullptr;
+};
+
+}  // namespace gyre
+
+#endif  // GYRE_ENGINE_NETWORK_LISTENER_H_
