@@ -16,6 +16,8 @@ constexpr int64_t kProgramBytes = 32 << 20;
 constexpr int64_t kProgramShare = 16;
 // The slab is at most one so many-th of the limit.
 constexpr int64_t kSlabShare = 8;
+// What zero copy may pin is at most one so many-th of the answers' part.
+constexpr int64_t kPinnedShare = 4;
 
 int64_t RingBytes(const SocketServerOptions& options) {
   const ProcessorOptions& processor = options.processor;
@@ -24,11 +26,17 @@ int64_t RingBytes(const SocketServerOptions& options) {
          ProcessorCount(options);
 }
 
-int64_t OneRequest(const SocketServerOptions& options) {
-  return options.processor.connection.socket_request_max_bytes + 4;
+int64_t PrivilegedBytes(const SocketServerOptions& options) {
+  return LargestRequest(options) *
+         std::count_if(options.listeners.begin(), options.listeners.end(),
+                       [](const ListenerOptions& listener) { return listener.privileged; });
 }
 
 }  // namespace
+
+int64_t LargestRequest(const SocketServerOptions& options) {
+  return options.processor.connection.socket_request_max_bytes + 4;
+}
 
 int64_t ProcessorCount(const SocketServerOptions& options) {
   int64_t count = 0;
@@ -45,13 +53,16 @@ absl::StatusOr<MemoryPlan> PlanMemory(const SocketServerOptions& options) {
   const int64_t asked = options.queued_max_request_bytes;
   plan.request_bytes = asked > 0 ? asked : MemoryPool::kUnbounded;
   plan.response_bytes = ResponseBudget::kUnbounded;
+  plan.pinned_bytes = options.processor.zero_copy_max_pinned_bytes;
   const int64_t limit = options.memory_limit_bytes;
+  plan.privileged_request_bytes =
+      asked > 0 || limit > 0 ? LargestRequest(options) : MemoryPool::kUnbounded;
   if (limit <= 0) return plan;
 
   plan.slab_bytes = std::min(plan.slab_bytes, limit / kSlabShare);
-  const int64_t left =
-      limit - plan.slab_bytes - plan.ring_bytes - kProgramBytes - limit / kProgramShare;
-  if (left / 2 < OneRequest(options)) {
+  const int64_t left = limit - plan.slab_bytes - plan.ring_bytes - PrivilegedBytes(options) -
+                       kProgramBytes - limit / kProgramShare;
+  if (left / 2 < LargestRequest(options)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "memory_limit_bytes=", limit, " has no room for one request of socket_request_max_bytes=",
         options.processor.connection.socket_request_max_bytes, "; the least is ",
@@ -64,11 +75,15 @@ absl::StatusOr<MemoryPlan> PlanMemory(const SocketServerOptions& options) {
   }
   plan.request_bytes = asked > 0 ? asked : left / 2;
   plan.response_bytes = left - plan.request_bytes;
+  const int64_t processors = std::max<int64_t>(1, ProcessorCount(options));
+  plan.pinned_bytes = std::min(plan.pinned_bytes, plan.response_bytes / kPinnedShare / processors);
+  plan.response_bytes -= plan.pinned_bytes * processors;
   return plan;
 }
 
 int64_t LeastMemoryLimit(const SocketServerOptions& options) {
-  const int64_t fixed_bytes = RingBytes(options) + kProgramBytes + 2 * OneRequest(options);
+  const int64_t fixed_bytes =
+      RingBytes(options) + kProgramBytes + PrivilegedBytes(options) + 2 * LargestRequest(options);
   // What the slab and the program take in proportion, solved for the limit.
   const int64_t with_full_share = (fixed_bytes * kProgramShare * kSlabShare) /
                                       (kProgramShare * kSlabShare - kProgramShare - kSlabShare) +

@@ -53,6 +53,12 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
   responses_stalled = r.AddCounter(
       "network_responses_stalled_total",
       "Connections closed because they did not read while others waited for their memory.");
+  responses_shed = r.AddCounter(
+      "network_responses_shed_total",
+      "Connections closed because answers nobody read took more than memory_limit_bytes allows.");
+  partials_broken = r.AddCounter(
+      "network_partial_requests_broken_total",
+      "Connections closed because an unfinished request held memory that others waited for.");
   zero_copy_sends = r.AddCounter("network_zero_copy_sends_total", "Sends by zero copy.");
   zero_copy_copied =
       r.AddCounter("network_zero_copy_copied_total",

@@ -39,6 +39,8 @@ struct NetworkMetrics {
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
   Counter responses_stalled;     // readers cut off because others waited for their memory
+  Counter responses_shed;        // holders cut off because memory would not hold it all
+  Counter partials_broken;       // unfinished requests cut off for what they held
   Counter zero_copy_sends;
   Counter zero_copy_copied;      // notifications that said: copied after all
   Counter zero_copy_resets;      // connections reset at their close deadline

@@ -8,7 +8,7 @@ namespace gyre {
 NetworkPlane::NetworkPlane(NetworkPlaneOptions options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
-      memory_(options_.request_budget_bytes),
+      memory_(options_.request_budget_bytes, options_.largest_request_bytes),
       channel_(static_cast<uint32_t>(std::max(1, options_.queued_max_requests)), clock, memory_,
                options_.lanes) {}
 

@@ -27,6 +27,7 @@ struct NetworkPlaneOptions {
   int32_t queued_max_requests = 20;
   std::vector<RequestLaneOptions> lanes = {};
   int64_t request_budget_bytes = MemoryPool::kUnbounded;
+  int64_t largest_request_bytes = 0;
 };
 
 class NetworkPlane {

@@ -45,20 +45,33 @@ class NetworkThreads {
   void Add(const NetworkThread* thread) {
     MutexLock lock(mutex_);
     threads_.push_back(thread);
+    CountProcessors();
   }
   // `thread` is not looked at any more once this returned.
   void Remove(const NetworkThread* thread) {
     MutexLock lock(mutex_);
     threads_.erase(std::remove(threads_.begin(), threads_.end(), thread), threads_.end());
+    CountProcessors();
   }
   void ForEach(absl::FunctionRef<void(const NetworkThread&)> visit) const {
     MutexLock lock(mutex_);
     for (const NetworkThread* thread : threads_) visit(*thread);
   }
+  // Lock-free.
+  int64_t processor_count() const { return processor_count_.load(std::memory_order_relaxed); }
 
  private:
+  void CountProcessors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    processor_count_.store(std::count_if(threads_.begin(), threads_.end(),
+                                         [](const NetworkThread* thread) {
+                                           return thread->kind == NetworkThread::Kind::kProcessor;
+                                         }),
+                           std::memory_order_relaxed);
+  }
+
   mutable Mutex mutex_;  // innermost
   std::vector<const NetworkThread*> threads_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> processor_count_{0};
 };
 
 }  // namespace gyre

@@ -131,10 +131,13 @@ struct ProcessorOptions {
   // A connection that is to be closed is reset when the peer has not acknowledged
   // what it pins by then.
   int64_t zero_copy_close_timeout_ms = 3'000;
-  // What this processor may hold in memory of answers that are not small and of bytes
-  // received ahead; beyond it such requests wait. SocketServer sets it from its limit.
+  // What all processors together may hold in memory of answers and of bytes received
+  // ahead, each an equal share; beyond it requests wait, and slow readers are closed.
+  // SocketServer sets it from its limit, for so many processors.
   int64_t response_budget_bytes = INT64_MAX;
-  // While requests wait so, a reader that takes nothing for so long is closed.
+  int64_t response_budget_processors = 1;
+  // While requests wait so, a reader that is so far behind with taking its answers, at
+  // the rate of Pace, is closed.
   int64_t response_stall_ms = 1'000;
   int32_t splice_pipe_count = 16;
   uint32_t splice_pipe_bytes = 256 * 1024;

@@ -32,28 +32,24 @@ namespace {
 
 // Ranges cost address space only until their bytes arrive; what bounds memory is
 // queued_max_request_bytes.
-constexpr int64_t kLargeRangesBytes = int64_t{1} << 40;
+constexpr int64_t kLargeRangesBytes = int64_t{1} << 44;
 // Stop waits this long for operations to be retired and handlers to answer.
 constexpr int64_t kStopWaitMs = 5'000;
 constexpr int64_t kPollMs = 1;
 
 // A plan that does not work out is reported by Open.
 MemoryPlan PlanOrNone(const SocketServerOptions& options) {
-  return PlanMemory(options).value_or(MemoryPlan{.request_bytes = MemoryPool::kUnbounded});
-}
-
-// A privileged listener has room for one request of the largest size, beside the
-// data plane's budget.
-int64_t PrivilegedBudget(const SocketServerOptions& options) {
-  return options.queued_max_request_bytes > 0
-             ? options.processor.connection.socket_request_max_bytes + 4
-             : MemoryPool::kUnbounded;
+  return PlanMemory(options).value_or(MemoryPlan{.request_bytes = MemoryPool::kUnbounded,
+                                                 .privileged_request_bytes = MemoryPool::kUnbounded,
+                                                 .response_bytes = ResponseBudget::kUnbounded});
 }
 
 SocketServerOptions WithBudget(SocketServerOptions options) {
   if (options.memory_limit_bytes <= 0) return options;
-  options.processor.response_budget_bytes =
-      PlanOrNone(options).response_bytes / std::max<int64_t>(1, ProcessorCount(options));
+  const MemoryPlan plan = PlanOrNone(options);
+  options.processor.response_budget_bytes = plan.response_bytes;
+  options.processor.response_budget_processors = ProcessorCount(options);
+  options.processor.zero_copy_max_pinned_bytes = plan.pinned_bytes;
   return options;
 }
 
@@ -96,7 +92,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
                                        .num_io_threads = options.num_io_threads,
                                        .queued_max_requests = options.queued_max_requests,
                                        .lanes = options.lanes,
-                                       .request_budget_bytes = PlanOrNone(options).request_bytes},
+                                       .request_budget_bytes = PlanOrNone(options).request_bytes,
+                                       .largest_request_bytes = LargestRequest(options)},
                    clock),
         listener_threads(options, listeners) {}
 
@@ -183,7 +180,8 @@ absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_o
             .name = absl::AsciiStrToLower(listener_options.endpoint.listener_name) + "-",
             .num_io_threads = listener_options.privileged_io_threads,
             .queued_max_requests = listener_options.privileged_queued_max_requests,
-            .request_budget_bytes = PrivilegedBudget(options)},
+            .request_budget_bytes = PlanOrNone(options).privileged_request_bytes,
+            .largest_request_bytes = LargestRequest(options)},
         clock));
     plane = privileged_planes.back().get();
   } else {

@@ -72,7 +72,8 @@ bool Connection::ShouldEnd() const {
 
 bool Connection::WantsReceive() const {
   if (receiving_ != Receiving::kNone || peer_finished_ || closing_) return false;
-  if (starved_ || waiting_for_memory_) return false;
+  // What waits for memory with a frame that is not large may yet come whole.
+  if (starved_ || (waiting_for_memory_ && in_large_frame_)) return false;
   if (draining_ && !mid_frame_) return false;
   return unparsed_bytes_ <= limits_->receive_ahead_bytes;
 }

@@ -40,6 +40,8 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   DCHECK(slot->next_request == nullptr);
   DCHECK_EQ(slot->zero_copy_pinned_bytes, 0u);
   DCHECK_EQ(slot->counted_ahead_bytes, 0);
+  DCHECK_EQ(slot->held_answer_bytes, 0);
+  slot->closed_for_memory = false;
   slot->open = false;
   slot->fd = -1;
   slot->socket_readable = false;

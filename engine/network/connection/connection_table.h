@@ -20,6 +20,7 @@
 #include "engine/network/connection/connection_quotas.h"
 #include "engine/network/connection/network_receive.h"
 #include "engine/network/connection/output_queue.h"
+#include "engine/network/connection/pace.h"
 #include "engine/network/connection/transport.h"
 #include "engine/network/frame_decoder.h"
 #include "engine/network/request/session.h"
@@ -100,6 +101,12 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t answer_bytes = 0;  // of the last answer: what the next one may take
   // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
   int64_t granted_bytes = 0;
+  MemoryUse granted_use = MemoryUse::kWhole;
+  Pace receive_pace;                 // with sending a frame that was begun
+  Pace send_pace;                    // with taking the answers that are ready
+  int64_t paced_sent_bytes = 0;      // of traffic.sent_bytes, what send_pace knows of
+  int64_t held_answer_bytes = 0;     // in the budget
+  bool closed_for_memory = false;    // what it holds there is on its way out
   int64_t counted_ahead_bytes = 0;   // of what was received and not looked at, in the budget
   bool large_responses = true;       // until it was answered by a small one
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight

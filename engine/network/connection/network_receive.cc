@@ -16,6 +16,9 @@ constexpr uint32_t kPackBlockBytes = 16 * 1024;
 // The first assembly buffer; it grows by this factor.
 constexpr uint32_t kFirstAssemblyBytes = 4096;
 constexpr uint32_t kGrowth = 4;
+// An undecided frame gathers so much without being charged: little beside what a
+// connection takes, and a length prefix that came in two pieces waits for nobody.
+constexpr int64_t kFreeBytes = 64;
 
 }  // namespace
 
@@ -99,7 +102,7 @@ NetworkReceive::Status NetworkReceive::Next(const FrameDecoder& decoder, Receive
       case FrameDecoder::Kind::kFrame: {
         const int64_t total_bytes = verdict.skip_bytes + verdict.payload_bytes;
         if (total_bytes <= bytes.size_bytes()) {
-          if (!memory.TryCharge(total_bytes)) return Status::kNoMemory;
+          if (!memory.TryCharge(total_bytes, MemoryUse::kWhole)) return Status::kNoMemory;
           const auto payload_bytes = static_cast<uint32_t>(verdict.payload_bytes);
           frame->charged_bytes = total_bytes;
           if (memory.lent_too_many()) {
@@ -168,13 +171,12 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
       *reason = "no end of the request's head within the limit";
       return Status::kInvalid;
     }
-    if (!memory.TryCharge(take)) return Status::kNoMemory;
-    charged_bytes_ += take;
     const int64_t needed_bytes = assembled_bytes_ + take;
     if (needed_bytes > assembly_.size_bytes()) {
-      const int64_t grown = std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, 64);
-      Grow(static_cast<uint32_t>(std::min<int64_t>(std::max(grown, needed_bytes), kSlabMaxBytes)),
-           memory);
+      int64_t grown = std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, kFreeBytes);
+      grown = std::min<int64_t>(std::max(grown, needed_bytes), kSlabMaxBytes);
+      if (grown > kFreeBytes && !TryChargeUpTo(grown, memory)) return Status::kNoMemory;
+      Grow(static_cast<uint32_t>(grown), memory);
     }
     std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
     assembled_bytes_ += take;
@@ -194,16 +196,17 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
           // More was gathered than the frame has: the rest goes back.
           const auto surplus = static_cast<uint32_t>(assembled_bytes_ - total_bytes);
           PushFront(assembly_.Slice(static_cast<uint32_t>(total_bytes), surplus));
-          memory.Uncharge(surplus);
-          charged_bytes_ -= surplus;
           assembled_bytes_ = total_bytes;
+        }
+        if (charged_bytes_ > total_bytes) {
+          memory.Uncharge(std::exchange(charged_bytes_, total_bytes) - total_bytes,
+                          MemoryUse::kPartial);
         }
         const Status status = StartAssembly(total_bytes, verdict.skip_bytes, memory);
         if (status != Status::kFrame) {
           // Asked again later, from the bytes that are gathered.
           PushFront(assembly_.Slice(0, static_cast<uint32_t>(assembled_bytes_)));
-          memory.Uncharge(charged_bytes_);
-          charged_bytes_ = 0;
+          memory.Uncharge(std::exchange(charged_bytes_, 0), MemoryUse::kPartial);
           assembled_bytes_ = 0;
           assembly_.Reset();
           assembling_ = false;
@@ -217,20 +220,31 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
 }
 
 NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
+  const bool whole = assembled_bytes_ + pending_bytes_ >= total_bytes_;
+  if (whole) {
+    // All of it is here. What it lacks is charged at once, so that nothing that counts as
+    // whole ever waits.
+    const int64_t lacking_bytes = total_bytes_ - charged_bytes_;
+    if (lacking_bytes > 0 && !memory.TryCharge(lacking_bytes, MemoryUse::kWhole)) {
+      return Status::kNoMemory;
+    }
+    memory.MakeWhole(std::exchange(charged_bytes_, 0));
+  }
   while (assembled_bytes_ < total_bytes_) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const auto take = static_cast<uint32_t>(
         std::min<int64_t>(front().bytes.size_bytes(), total_bytes_ - assembled_bytes_));
-    if (!memory.TryCharge(take)) return Status::kNoMemory;
-    charged_bytes_ += take;
     const int64_t needed_bytes = assembled_bytes_ + take;
+    if (large_ && !whole && !TryChargeUpTo(InRange(needed_bytes), memory)) {
+      return Status::kNoMemory;
+    }
     if (!large_ && needed_bytes > assembly_.size_bytes()) {
       int64_t grown =
           std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, kFirstAssemblyBytes);
-      grown = std::max(grown, needed_bytes);
       // Whatever is here already came: no more than the whole frame is ever taken.
-      if (pending_bytes_ + assembled_bytes_ >= total_bytes_) grown = total_bytes_;
-      Grow(static_cast<uint32_t>(std::min(grown, total_bytes_)), memory);
+      grown = whole ? total_bytes_ : std::min(std::max(grown, needed_bytes), total_bytes_);
+      if (!whole && !TryChargeUpTo(grown, memory)) return Status::kNoMemory;
+      Grow(static_cast<uint32_t>(grown), memory);
     }
     std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
     assembled_bytes_ += take;
@@ -239,22 +253,35 @@ NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
   return Status::kFrame;
 }
 
+int64_t NetworkReceive::InRange(int64_t bytes) const {
+  const int64_t pages_bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return std::min(pages_bytes, total_bytes_);
+}
+
+bool NetworkReceive::TryChargeUpTo(int64_t bytes, ReceiveMemory& memory) {
+  if (bytes <= charged_bytes_) return true;
+  if (!memory.TryCharge(bytes - charged_bytes_, MemoryUse::kPartial)) return false;
+  charged_bytes_ = bytes;
+  return true;
+}
+
 void NetworkReceive::TakeAssembly(Frame* frame) {
   frame->payload = assembly_.Slice(skip_bytes_, static_cast<uint32_t>(total_bytes_ - skip_bytes_));
-  frame->charged_bytes = charged_bytes_;
+  frame->charged_bytes = total_bytes_;
   assembly_.Reset();
   assembling_ = false;
   large_ = false;
   assembled_bytes_ = 0;
   total_bytes_ = 0;
-  charged_bytes_ = 0;
 }
 
-bool NetworkReceive::TakeUnfinished(Frame* frame) {
+bool NetworkReceive::TakeUnfinished(Frame* frame, ReceiveMemory& memory) {
   if (!assembling_ || large_ || assembled_bytes_ == 0) return false;
   total_bytes_ = assembled_bytes_;
   skip_bytes_ = 0;
   TakeAssembly(frame);
+  frame->charged_bytes = std::exchange(charged_bytes_, 0);
+  memory.MakeWhole(frame->charged_bytes);
   return true;
 }
 
@@ -263,18 +290,16 @@ NetworkReceive::Target NetworkReceive::direct_target(size_t max_bytes) const {
                 std::min(max_bytes, static_cast<size_t>(total_bytes_ - assembled_bytes_))};
 }
 
-void NetworkReceive::OnDirectBytes(uint32_t bytes) { assembled_bytes_ += bytes; }
-
 int64_t NetworkReceive::TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory) {
-  const int64_t bytes = std::min(max_bytes, total_bytes_ - assembled_bytes_);
-  if (!memory.TryCharge(bytes)) return 0;
-  charged_bytes_ += bytes;
-  return bytes;
+  const int64_t end = std::min(assembled_bytes_ + max_bytes, total_bytes_);
+  return TryChargeUpTo(InRange(end), memory) ? end - assembled_bytes_ : 0;
 }
 
-void NetworkReceive::UnchargeDirect(int64_t bytes, ReceiveMemory& memory) {
-  charged_bytes_ -= bytes;
-  memory.Uncharge(bytes);
+void NetworkReceive::OnDirectDone(int64_t bytes, ReceiveMemory& memory) {
+  assembled_bytes_ += bytes;
+  const int64_t held_bytes = InRange(assembled_bytes_);
+  if (held_bytes >= charged_bytes_) return;
+  memory.Uncharge(std::exchange(charged_bytes_, held_bytes) - held_bytes, MemoryUse::kPartial);
 }
 
 void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
@@ -315,8 +340,7 @@ void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
 }
 
 void NetworkReceive::Clear(ReceiveMemory& memory) {
-  if (charged_bytes_ > 0) memory.Uncharge(charged_bytes_);
-  charged_bytes_ = 0;
+  if (charged_bytes_ > 0) memory.Uncharge(std::exchange(charged_bytes_, 0), MemoryUse::kPartial);
   pending_.clear();
   first_ = 0;
   pending_bytes_ = 0;

@@ -4,8 +4,9 @@
 // kSlabMaxBytes goes into a large range, and once the bytes at hand are used up
 // the rest is received straight into it (wants_direct).
 //
-// The size a peer announces reserves nothing but address space: memory is charged
-// as bytes arrive.
+// The size a peer announces reserves nothing but address space. A frame that is not
+// whole is charged for the memory it lies in as that grows (MemoryUse::kPartial); one
+// that is, for its size, all at once.
 //
 // Threads: owner (the connection's processor).
 // Owns: bytes not yet given out.  Borrows: decoder and memory, per call.
@@ -14,11 +15,13 @@
 #ifndef GYRE_ENGINE_NETWORK_CONNECTION_NETWORK_RECEIVE_H_
 #define GYRE_ENGINE_NETWORK_CONNECTION_NETWORK_RECEIVE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
 #include "engine/memory/buffer.h"
+#include "engine/memory/memory_pool.h"
 #include "engine/network/frame_decoder.h"
 
 namespace gyre {
@@ -27,8 +30,10 @@ namespace gyre {
 class ReceiveMemory {
  public:
   // Charges the budget; false: no room now.
-  virtual bool TryCharge(int64_t bytes) = 0;
-  virtual void Uncharge(int64_t bytes) = 0;
+  virtual bool TryCharge(int64_t bytes, MemoryUse use) = 0;
+  virtual void Uncharge(int64_t bytes, MemoryUse use) = 0;
+  // Of what was charged as partial: the rest of the frame is here.
+  virtual void MakeWhole(int64_t bytes) = 0;
   // A buffer of that size, at most kSlabMaxBytes.
   virtual Buffer Allocate(uint32_t size_bytes) = 0;
   // A lazily backed range; empty when all are in use.
@@ -50,7 +55,7 @@ class NetworkReceive {
   };
   struct Frame {
     Buffer payload;             // may be empty
-    int64_t charged_bytes = 0;  // the taker uncharges them
+    int64_t charged_bytes = 0;  // as whole; the taker uncharges them
   };
   struct Target {
     char* to = nullptr;
@@ -70,8 +75,12 @@ class NetworkReceive {
 
   // Bytes appended and not yet looked at (a partial frame's are not counted).
   int64_t unparsed_bytes() const { return pending_bytes_; }
-  // What the frame under way holds of the budget.
+  // What the frame under way holds of the budget, as partial.
   int64_t charged_bytes() const { return charged_bytes_; }
+  // What its peer has still to send of it, as far as can be told.
+  int64_t missing_bytes() const {
+    return std::max<int64_t>(0, total_bytes_ - assembled_bytes_ - pending_bytes_);
+  }
   // There is something for Next() to look at.
   bool has_unseen() const {
     return pending_bytes_ > 0 || (assembling_ && total_bytes_ > 0 && !in_large_frame() &&
@@ -87,17 +96,15 @@ class NetworkReceive {
   // A large frame is under way and not whole yet.
   bool in_large_frame() const { return assembling_ && large_ && assembled_bytes_ < total_bytes_; }
   Target direct_target(size_t max_bytes) const;
-  // `bytes` were received there; they were charged before by `TryChargeDirect`.
-  void OnDirectBytes(uint32_t bytes);
-  // Charges up to `max_bytes` ahead of a direct receive whose data is known to be
-  // waiting; 0: refused. What the receive did not fill is given back by
-  // UnchargeDirect.
+  // Charges for up to `max_bytes` ahead of a direct receive whose data is known to be
+  // waiting, and says for how many; 0: refused.
   int64_t TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory);
-  void UnchargeDirect(int64_t bytes, ReceiveMemory& memory);
+  // The direct receive is over, and filled in so many. What it left is given back.
+  void OnDirectDone(int64_t bytes, ReceiveMemory& memory);
 
   // Gives up on the frame under way: what came of it, framing included, is `*frame`.
   // False: nothing was gathered, or a receive may be writing into it.
-  bool TakeUnfinished(Frame* frame);
+  bool TakeUnfinished(Frame* frame, ReceiveMemory& memory);
   // Hands everything to `to`, which is empty, and is empty afterwards. Bytes that lie
   // in received buffers are copied out of them; what a frame under way was charged
   // goes along. No direct receive is in flight.
@@ -121,6 +128,10 @@ class NetworkReceive {
   Status FillAssembly(ReceiveMemory& memory);
   Status DecideAssembly(const FrameDecoder& decoder, ReceiveMemory& memory, const char** reason);
   void TakeAssembly(Frame* frame);
+  // What the first `bytes` of the frame take of a large range.
+  int64_t InRange(int64_t bytes) const;
+  // Charges until the frame holds `bytes` of the budget.
+  bool TryChargeUpTo(int64_t bytes, ReceiveMemory& memory);
 
   // A short FIFO: the front is at first_.
   absl::InlinedVector<Pending, 1> pending_;

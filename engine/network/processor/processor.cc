@@ -142,8 +142,9 @@ bool Processor::RunOnce(int64_t now_ns) {
   if (receive_buffers_.ReturnReleased() > 0 || !starved_.empty()) RearmStarved();
   ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
-  if (!memory_waiters_.empty() && now_ns_ >= memory_deadlock_ns_) BreakMemoryDeadlock();
-  if (!response_waiters_.empty()) ServeResponseWaiters();
+  if (now_ns_ >= partial_check_ns_ && WatchesPartials()) BreakPartials();
+  UpdateResponseBudget();
+  if (HasResponseWaiters()) ServeResponseWaiters();
   if (!yielded_.empty()) {
     worked = true;
     ServeYielded();
@@ -163,6 +164,8 @@ bool Processor::RunOnce(int64_t now_ns) {
     }
   }
 
+  EnforceResponseBudget();
+
   if (retiring_ && open_connections() == 0 && table_.size() == 0 &&
       receive_buffers_.lent_count() == 0 && !seat_.HasMail() && seat_.listening_sockets() == 0) {
     retired_.store(true, std::memory_order_release);
@@ -173,13 +176,11 @@ bool Processor::RunOnce(int64_t now_ns) {
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
   next_deadline_ns_ = std::min(next_deadline_ns_, drain_grace_ends_ns_);
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
-  if (!response_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, stall_check_ns_);
+  if (HasResponseWaiters()) next_deadline_ns_ = std::min(next_deadline_ns_, stall_check_ns_);
   // Bytes that must wait for their turn wait in the sockets while memory is short.
   limits_.receive_ahead_bytes =
       response_budget_.IsExhausted() ? 0 : options_.connection.receive_ahead_bytes;
-  if (!memory_waiters_.empty()) {
-    next_deadline_ns_ = std::min(next_deadline_ns_, memory_deadlock_ns_);
-  }
+  if (WatchesPartials()) next_deadline_ns_ = std::min(next_deadline_ns_, partial_check_ns_);
   if (options_.reap_every_turn) return worked;
   return !turns_.empty() || !yielded_.empty() || !MailboxesEmpty();
 }
@@ -332,6 +333,7 @@ void Processor::Settle(Slot& slot) {
         break;
       case ConnectionStep::kSend:
         sender_.Continue(slot);
+        CountSent(slot);
         break;
       case ConnectionStep::kDropResponses:
         DropResponses(slot);
@@ -362,6 +364,7 @@ void Processor::OnCompletion(const Completion& completion) {
     // It names a send, not a slot.
     if (Slot* const slot = sender_.OnZeroCopy(completion)) {
       slot->last_progress_ns = now_ns_;
+      CountSent(*slot);
       Settle(*slot);
     }
     return;
@@ -404,6 +407,7 @@ void Processor::OnCompletion(const Completion& completion) {
         case Operation::kFileRead:
           if (completion.result.bytes() > 0) slot.last_progress_ns = now_ns_;
           sender_.OnCompletion(slot, ConnectionTable::OperationOf(token), completion);
+          CountSent(slot);
           break;
       }
       break;
@@ -420,7 +424,10 @@ void Processor::OnCompletion(const Completion& completion) {
 }
 
 void Processor::ReportInput(Slot& slot, bool news) {
-  if (!slot.connection.mid_frame()) slot.frame_started_ns = now_ns_;
+  if (!slot.connection.mid_frame()) {
+    slot.frame_started_ns = now_ns_;
+    slot.receive_pace.Begin(now_ns_);
+  }
   slot.connection.OnInput(slot.receive.unparsed_bytes(), slot.receive.wants_direct(),
                           slot.receive.in_large_frame(), slot.receive.mid_frame(), news);
   CountAhead(slot);

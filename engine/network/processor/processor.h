@@ -8,7 +8,8 @@
 //
 // Its sources: processor.cc (the turn, connections, closing), processor_receive.cc,
 // processor_requests.cc, processor_control.cc (options, lists), processor_throttle.cc
-// (throttling and idle expiry), processor_shed.cc, processor_migration.cc;
+// (throttling and idle expiry), processor_memory.cc (requests), processor_budget.cc
+// (answers), processor_shed.cc, processor_migration.cc;
 // response_sender has the sending side, processor_intakes what it accepts itself.
 //
 // Threads: RunOnce, Wait and every On… the owner (OnThreadStart's thread);
@@ -39,6 +40,7 @@
 #include "engine/network/connection/response_sender.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/processor/control_mailbox.h"
+#include "engine/network/processor/memory_victims.h"
 #include "engine/network/processor/processor_intakes.h"
 #include "engine/network/processor/processor_seat.h"
 #include "engine/network/processor/receive_buffers.h"
@@ -117,13 +119,15 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   class SlotMemory final : public ReceiveMemory {
    public:
     SlotMemory(Processor& processor, Slot& slot) : processor_(processor), slot_(slot) {}
-    bool TryCharge(int64_t bytes) override;
-    void Uncharge(int64_t bytes) override;
+    bool TryCharge(int64_t bytes, MemoryUse use) override;
+    void Uncharge(int64_t bytes, MemoryUse use) override;
+    void MakeWhole(int64_t bytes) override;
     Buffer Allocate(uint32_t size_bytes) override;
     Buffer TryAllocateLarge(uint32_t size_bytes) override;
     bool lent_too_many() const override;
     // What the last refusal wanted; 0: a large range.
     int64_t refused_bytes = 0;
+    MemoryUse refused_use = MemoryUse::kWhole;
 
    private:
     Processor& processor_;
@@ -202,8 +206,18 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool MayAskForResponse(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CountRequests(Slot& slot, ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void CountResponse(Slot& slot, ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
+  void HoldAnswer(Slot& slot, ConnectionRequest* request, int64_t bytes)
+      GYRE_REQUIRES_OWNER(owner_);
   void CountAhead(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // After each step of the sending side.
+  void CountSent(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  bool HasResponseWaiters() const GYRE_REQUIRES_OWNER(owner_) {
+    return !response_waiters_.empty() || !small_response_waiters_.empty();
+  }
   void ServeResponseWaiters() GYRE_REQUIRES_OWNER(owner_);
+  void EnforceResponseBudget() GYRE_REQUIRES_OWNER(owner_);
+  void UpdateResponseBudget() GYRE_REQUIRES_OWNER(owner_);
+  void CloseForMemory(Slot& slot, const char* reason) GYRE_REQUIRES_OWNER(owner_);
   void StartThrottle(Slot& slot, int64_t end_ns) GYRE_REQUIRES_OWNER(owner_);
   // Its connection's throttling has changed.
   void ReportThrottled(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -211,8 +225,11 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void ArmDeadline(Slot& slot, int64_t idle_deadline_ns) GYRE_REQUIRES_OWNER(owner_);
   void ExpireDeadlines() GYRE_REQUIRES_OWNER(owner_);
   void ReportInput(Slot& slot, bool news) GYRE_REQUIRES_OWNER(owner_);
-  void WaitForMemory(Slot& slot, int64_t bytes) GYRE_REQUIRES_OWNER(owner_);
-  void BreakMemoryDeadlock() GYRE_REQUIRES_OWNER(owner_);
+  void WaitForMemory(Slot& slot, const SlotMemory& memory) GYRE_REQUIRES_OWNER(owner_);
+  void MaybeLeavePartialLine(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  bool WatchesPartials() const GYRE_REQUIRES_OWNER(owner_);
+  void BreakPartials() GYRE_REQUIRES_OWNER(owner_);
+  void LogMemory(const std::string& what) GYRE_REQUIRES_OWNER(owner_);
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelReceiving(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void StopWaiting(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -243,9 +260,14 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   static constexpr int64_t kStallCheckNs = 100'000'000;
-  // Waiting for memory this long without a grant, while no whole request holds
-  // any, means that partial frames hold it all and wait for each other.
-  static constexpr int64_t kMemoryDeadlockNs = 500'000'000;
+  static constexpr int64_t kPartialCheckNs = 100'000'000;
+  // While requests wait for what unfinished ones hold: those are closed that are so far
+  // behind with sending, or wait so long themselves; longer while another gets on.
+  static constexpr int64_t kPartialStallNs = 500'000'000;
+  static constexpr int64_t kMovingPatience = 4;
+  // One look closes holders of one part in so many of what unfinished requests hold here:
+  // more than trickles back into the same hands, and by far not everybody.
+  static constexpr int64_t kBrokenPart = 4;
 
   ProcessorSeat& seat_;
   ProcessorOptions options_;  // the owner's, once the thread runs
@@ -273,6 +295,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, StarvedTag> starved_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> response_waiters_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<Slot, RangeTag> small_response_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
@@ -286,11 +309,14 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
-  int64_t memory_deadlock_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t partial_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  std::vector<PartialHolder> partial_holders_ ABSL_GUARDED_BY(owner_);  // kept for its memory
+  std::vector<ReaderHolder> reader_holders_ ABSL_GUARDED_BY(owner_);    // likewise
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   int64_t drain_grace_ends_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;
+  LogEvery memory_log_;
   SlowRequestLog slow_log_;
   NetworkThread thread_;
 

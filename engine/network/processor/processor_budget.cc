@@ -1,15 +1,23 @@
 // A processor's share of the memory limit: answers and bytes received ahead.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "engine/network/processor/processor.h"
 #include "glog/logging.h"
 
 namespace gyre {
 
 bool Processor::MayAskForResponse(Slot& slot) {
-  if (!slot.large_responses || !response_budget_.IsExhausted()) return true;
+  const bool must_wait =
+      slot.large_responses ? response_budget_.IsExhausted() : response_budget_.IsOverdrawn();
+  if (!must_wait) return true;
   metrics_.memory_waits.Increment();
-  if (response_waiters_.empty()) stall_check_ns_ = now_ns_ + kStallCheckNs;
+  if (response_waiters_.empty() && small_response_waiters_.empty()) {
+    stall_check_ns_ = now_ns_ + kStallCheckNs;
+  }
   slot.connection.SetWaitingForMemory(true);
-  response_waiters_.PushBack(&slot);
+  (slot.large_responses ? response_waiters_ : small_response_waiters_).PushBack(&slot);
   return false;
 }
 
@@ -24,38 +32,111 @@ void Processor::CountRequests(Slot& slot, ConnectionRequest* first) {
 void Processor::CountResponse(Slot& slot, ConnectionRequest* request) {
   if (!response_budget_.bounded()) return;
   if (std::exchange(request->counts_in_budget, false)) response_budget_.OnAnswered();
-  request->budget_bytes = request->response().memory_bytes();
-  response_budget_.AddResponse(request->budget_bytes);
-  slot.large_responses = request->budget_bytes > ResponseBudget::kSmallBytes;
+  const int64_t bytes = request->response().memory_bytes();
+  response_budget_.Learn(bytes);
+  slot.large_responses = bytes > ResponseBudget::kSmallBytes;
+  HoldAnswer(slot, request, bytes);
+}
+
+void Processor::HoldAnswer(Slot& slot, ConnectionRequest* request, int64_t bytes) {
+  const int64_t change = bytes - std::exchange(request->budget_bytes, bytes);
+  slot.held_answer_bytes += change;
+  response_budget_.ChangeAnswers(change, slot.closed_for_memory);
 }
 
 void Processor::CountAhead(Slot& slot) {
   const int64_t bytes = slot.receive.unparsed_bytes();
-  response_budget_.Change(bytes - slot.counted_ahead_bytes);
-  slot.counted_ahead_bytes = bytes;
+  const int64_t change = bytes - std::exchange(slot.counted_ahead_bytes, bytes);
+  response_budget_.ChangeAhead(change, slot.closed_for_memory);
+}
+
+void Processor::CountSent(Slot& slot) {
+  const int64_t sent = slot.traffic.sent_bytes - slot.paced_sent_bytes;
+  if (sent > 0) {
+    slot.paced_sent_bytes += sent;
+    slot.send_pace.Move(now_ns_, sent);
+  }
+  // Parts leave, and pieces of files are read into memory.
+  ConnectionRequest* const front = slot.output.front();
+  if (response_budget_.bounded() && front != nullptr) {
+    HoldAnswer(slot, front, front->response().memory_bytes());
+  }
 }
 
 void Processor::ServeResponseWaiters() {
-  while (!response_waiters_.empty() && !response_budget_.IsExhausted()) {
-    Slot* slot = response_waiters_.PopFront();
+  const auto serve = [this](Slot* slot) {
+    owner_.Assert();
     slot->connection.SetWaitingForMemory(false);
     Settle(*slot);
+  };
+  while (!small_response_waiters_.empty() && !response_budget_.IsOverdrawn()) {
+    serve(small_response_waiters_.PopFront());
   }
-  if (response_waiters_.empty() || now_ns_ < stall_check_ns_) return;
+  while (!response_waiters_.empty() && !response_budget_.IsExhausted()) {
+    serve(response_waiters_.PopFront());
+  }
+  if (!HasResponseWaiters() || now_ns_ < stall_check_ns_) return;
   stall_check_ns_ = now_ns_ + kStallCheckNs;
-  // Readers that take nothing while others wait for what they hold.
-  const int64_t stalled_since_ns = now_ns_ - options_.response_stall_ms * 1'000'000;
-  table_.ForEach([this, stalled_since_ns](Slot& slot) {
+  // Readers that take next to nothing while others wait for what they hold.
+  const int64_t stall_ns = options_.response_stall_ms * 1'000'000;
+  table_.ForEach([this, stall_ns](Slot& slot) {
     owner_.Assert();
-    if (slot.connection.shutdown_done() || !slot.connection.send_busy() ||
-        slot.last_progress_ns > stalled_since_ns) {
+    const bool waits_for_peer = slot.sending == Slot::SendOperation::kSend ||
+                                slot.sending == Slot::SendOperation::kZeroCopy ||
+                                slot.sending == Slot::SendOperation::kWritable;
+    if (slot.connection.shutdown_done() || !waits_for_peer || slot.held_answer_bytes == 0 ||
+        slot.send_pace.BehindNs(now_ns_) < stall_ns) {
       return;
     }
     metrics_.responses_stalled.Increment();
-    LogClose(slot, "it does not read its answers, and others wait for their memory");
-    slot.connection.Abort();
-    Settle(slot);
+    CloseForMemory(slot, "it hardly reads its answers, and others wait for their memory");
   });
+}
+
+void Processor::EnforceResponseBudget() {
+  const int64_t excess_bytes = response_budget_.excess_bytes();
+  if (excess_bytes == 0) return;
+  reader_holders_.clear();
+  table_.ForEach([this](Slot& slot) {
+    owner_.Assert();
+    if (slot.connection.shutdown_done() || slot.closed_for_memory) return;
+    if (slot.held_answer_bytes + slot.counted_ahead_bytes == 0) return;
+    reader_holders_.push_back({&slot, slot.held_answer_bytes, slot.counted_ahead_bytes,
+                               slot.send_pace.BehindNs(now_ns_)});
+  });
+  const size_t count =
+      ChooseVictims(excess_bytes + response_budget_.slack_bytes(), &reader_holders_);
+  if (count == 0) return;
+  int64_t held_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const ReaderHolder& holder = reader_holders_[i];
+    held_bytes += holder.answer_bytes + holder.ahead_bytes;
+    metrics_.responses_shed.Increment();
+    CloseForMemory(*holder.slot, nullptr);
+  }
+  LogMemory(absl::StrCat("closed ", count, " connections that held ", held_bytes,
+                         " bytes of answers they do not read, or of requests sent ahead, beyond "
+                         "what memory_limit_bytes leaves for them"));
+}
+
+void Processor::CloseForMemory(Slot& slot, const char* reason) {
+  if (reason != nullptr) LogClose(slot, reason);
+  if (!slot.closed_for_memory) {
+    slot.closed_for_memory = true;
+    response_budget_.OnLeaving(slot.held_answer_bytes + slot.counted_ahead_bytes);
+  }
+  slot.connection.Abort();
+  Settle(slot);
+}
+
+// Their number changes; what rings came after the limit was divided is taken out.
+void Processor::UpdateResponseBudget() {
+  const int64_t total_bytes = options_.response_budget_bytes;
+  if (total_bytes == ResponseBudget::kUnbounded) return;
+  const int64_t count = std::max<int64_t>(1, metrics_.threads.processor_count());
+  const int64_t more = std::max<int64_t>(0, count - options_.response_budget_processors);
+  const int64_t ring_bytes = int64_t{options_.receive_buffer_bytes} * options_.receive_buffer_count;
+  response_budget_.SetCapacity(std::max<int64_t>(0, total_bytes - more * ring_bytes) / count);
 }
 
 }  // namespace gyre

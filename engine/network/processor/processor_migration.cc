@@ -84,10 +84,9 @@ void Processor::Drop(NewConnection connection) {
   ring_->Close(connection.fd);
   if (connection.migration != nullptr) {
     if (charges_memory_) {
-      channel_.memory().Release(connection.migration->receive.charged_bytes());
-      if (connection.migration->next_frame_charged_bytes > 0) {
-        channel_.ReleaseRequestBytes(connection.migration->next_frame_charged_bytes);
-      }
+      MemoryPool& pool = channel_.memory();
+      pool.Release(connection.migration->receive.charged_bytes(), MemoryUse::kPartial);
+      pool.Release(connection.migration->next_frame_charged_bytes, MemoryUse::kWhole);
     }
     metrics_.connections_closed.Increment();
     metrics_.connections.Decrement();
@@ -125,6 +124,7 @@ void Processor::OnMigrated(NewConnection moved) {
   slot->traffic = migration.traffic;
   slot->frame_late = migration.frame_late;
   slot->frame_started_ns = migration.frame_started_ns;
+  slot->receive_pace.Begin(now_ns_);
   slot->throttle_end_ns = migration.throttle_end_ns;
   ReportThrottled(*slot);
   ArmDeadline(*slot, slot->last_progress_ns + IdleNs());

@@ -1,4 +1,4 @@
-// A processor's receiving side: arming, what comes of it, and the memory it takes.
+// A processor's receiving side: arming, and what comes of it.
 #include <poll.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
   if (connection.shutdown_done()) return;
   if (result.bytes() > 0) {
     slot.last_progress_ns = now_ns_;
+    slot.receive_pace.Move(now_ns_, result.bytes());
     metrics_.bytes_received.Add(result.bytes());
     slot.traffic.received_bytes += result.bytes();
     if (receive_buffers_.lent_too_many()) {
@@ -59,6 +60,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
     SlotMemory memory(*this, slot);
     slot.receive.Append(std::move(plain), memory);
     ReportInput(slot, true);
+    MaybeLeavePartialLine(slot);
     return;
   }
   if (result.ok()) {
@@ -110,7 +112,7 @@ void Processor::StartDirect(Slot& slot) {
   if (charged_bytes == 0) {
     slot.connection.OnReceiveRetired();
     slot.socket_readable = true;
-    WaitForMemory(slot, memory.refused_bytes);
+    WaitForMemory(slot, memory);
     return;
   }
   SpendGranted(slot);
@@ -127,15 +129,15 @@ void Processor::OnReceiveDirect(Slot& slot, const Completion& completion) {
   connection.OnReceiveRetired();
   const IoResult result = completion.result;
   SlotMemory memory(*this, slot);
-  const int64_t unfilled = std::exchange(slot.direct_charged_bytes, 0) - result.bytes();
-  if (unfilled > 0) slot.receive.UnchargeDirect(unfilled, memory);
+  slot.direct_charged_bytes = 0;
+  slot.receive.OnDirectDone(result.bytes(), memory);
   if (connection.shutdown_done()) return;
   if (result.bytes() > 0) {
     slot.last_progress_ns = now_ns_;
+    slot.receive_pace.Move(now_ns_, result.bytes());
     metrics_.bytes_received.Add(result.bytes());
     slot.traffic.received_bytes += result.bytes();
     slot.socket_readable = completion.socket_nonempty;
-    slot.receive.OnDirectBytes(static_cast<uint32_t>(result.bytes()));
     ReportInput(slot, true);
     return;
   }
@@ -179,106 +181,5 @@ void Processor::RearmStarved() {
 
 // Whoever releases a buffer wakes this processor while it waits for one.
 void Processor::NoteStarved() { receive_buffers_.SetStarved(retiring_ || !starved_.empty()); }
-
-// --- memory ------------------------------------------------------------------------
-
-bool Processor::SlotMemory::TryCharge(int64_t bytes) {
-  if (!processor_.charges_memory_) return true;
-  if (slot_.granted_bytes >= bytes) {
-    slot_.granted_bytes -= bytes;
-    return true;
-  }
-  if (processor_.channel_.memory().TryReserve(bytes)) return true;
-  refused_bytes = bytes;
-  return false;
-}
-
-void Processor::SlotMemory::Uncharge(int64_t bytes) {
-  if (processor_.charges_memory_) processor_.channel_.memory().Release(bytes);
-}
-
-Buffer Processor::SlotMemory::Allocate(uint32_t size_bytes) {
-  Buffer buffer = processor_.slab_.Allocate(size_bytes);
-  return buffer.block() != nullptr ? buffer : Buffer::Allocate(size_bytes);
-}
-
-Buffer Processor::SlotMemory::TryAllocateLarge(uint32_t size_bytes) {
-  return processor_.large_ranges_.Acquire(size_bytes);
-}
-
-bool Processor::SlotMemory::lent_too_many() const {
-  return processor_.receive_buffers_.lent_too_many();
-}
-
-void Processor::WaitForMemory(Slot& slot, int64_t bytes) {
-  metrics_.memory_waits.Increment();
-  slot.connection.SetWaitingForMemory(true);
-  if (bytes == 0) {
-    // All of the large ranges' address space is lent.
-    if (range_waiters_.empty()) range_retry_ns_ = now_ns_ + kLargeRangeRetryNs;
-    range_waiters_.PushBack(&slot);
-    return;
-  }
-  slot.memory_wait.bytes = bytes;
-  slot.memory_wait.on_granted = [](MemoryWaiter* waiter) {
-    auto* wait = static_cast<Slot::MemoryWait*>(waiter);
-    wait->seat->EnqueueGranted(wait);
-  };
-  slot.memory_wait_pending = true;
-  slot.connection.OnOperationSubmitted();  // the slot stays until the answer
-  if (channel_.memory().Wait(&slot.memory_wait)) {
-    if (memory_waiters_.empty()) memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
-    memory_waiters_.PushBack(&slot);
-    return;
-  }
-  slot.memory_wait_pending = false;
-  slot.connection.OnOperationRetired();
-  LogClose(slot, "a request larger than queued_max_request_bytes");
-  slot.connection.CloseAfterFlush();
-}
-
-void Processor::OnMemoryGranted(Slot& slot) {
-  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
-  memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
-  slot.memory_wait_pending = false;
-  slot.granted_bytes = slot.memory_wait.bytes;
-  slot.connection.OnOperationRetired();
-  slot.connection.SetWaitingForMemory(false);
-  if (slot.connection.closing()) SpendGranted(slot);
-  Settle(slot);
-}
-
-// Closes the connection whose partial frame holds most, so that the others go on.
-void Processor::BreakMemoryDeadlock() {
-  memory_deadlock_ns_ = now_ns_ + kMemoryDeadlockNs;
-  if (channel_.charged_requests() > 0) return;
-  Slot* victim = nullptr;
-  table_.ForEach([&victim](Slot& slot) {
-    if (slot.connection.shutdown_done() || slot.receive.charged_bytes() == 0) return;
-    if (victim == nullptr || slot.receive.charged_bytes() >= victim->receive.charged_bytes()) {
-      victim = &slot;
-    }
-  });
-  if (victim == nullptr) return;
-  LogClose(*victim, "partial requests hold all of queued_max_request_bytes");
-  victim->connection.Abort();
-  Settle(*victim);
-}
-
-// What was granted and not used goes back.
-void Processor::SpendGranted(Slot& slot) {
-  if (slot.granted_bytes == 0) return;
-  channel_.memory().Release(std::exchange(slot.granted_bytes, 0));
-}
-
-void Processor::RetryLargeRanges() {
-  IntrusiveList<Slot, RangeTag> waiters;
-  waiters.TakeAll(&range_waiters_);
-  while (Slot* slot = waiters.PopFront()) {
-    slot->connection.SetWaitingForMemory(false);
-    Settle(*slot);
-  }
-  range_retry_ns_ = now_ns_ + kLargeRangeRetryNs;
-}
 
 }  // namespace gyre

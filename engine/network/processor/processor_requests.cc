@@ -37,10 +37,10 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   const char* reason = nullptr;
   NetworkReceive::Status status = slot.receive.Next(slot.decoder(), memory, &frame, &reason);
   if (slot.frame_late && status == NetworkReceive::Status::kNeedMore &&
-      slot.receive.TakeUnfinished(&frame)) {
+      slot.receive.TakeUnfinished(&frame, memory)) {
     status = NetworkReceive::Status::kFrame;
   }
-  if (status == NetworkReceive::Status::kNoMemory) WaitForMemory(slot, memory.refused_bytes);
+  if (status == NetworkReceive::Status::kNoMemory) WaitForMemory(slot, memory);
   if (status == NetworkReceive::Status::kInvalid) {
     metrics_.frames_invalid.Increment();
     LogClose(slot, reason);
@@ -49,7 +49,6 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   }
   if (status != NetworkReceive::Status::kFrame) return nullptr;
   const int64_t charged_bytes = charges_memory_ ? frame.charged_bytes : 0;
-  if (charged_bytes > 0) channel_.OnRequestCharged();
   ConnectionRequest* request = MakeRequest(slot, std::move(frame.payload), charged_bytes);
   slot.dispatch_bytes +=
       std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
@@ -212,6 +211,10 @@ void Processor::OnResponse(ConnectionRequest* request) {
   if (request->tells_run_started) OnRunStarted(request->first_in_run);
   const int32_t ready = slot.output.MarkReady(request);
   if (ready == 0) return;
+  if (slot.connection.ready() == 0) {
+    slot.send_pace.Begin(now_ns_);
+    slot.paced_sent_bytes = slot.traffic.sent_bytes;
+  }
   slot.connection.OnResponsesReady(ready);
 }
 
@@ -259,6 +262,7 @@ void Processor::FinishFront(Slot& slot, bool sent) {
   slot.connection.OnResponseSent(request->in_flight_bytes);
   // A frame that came meanwhile had to wait: its time begins now.
   slot.frame_started_ns = now_ns_;
+  slot.receive_pace.Begin(now_ns_);
   slot.last_progress_ns = now_ns_;
   ReleaseRequest(request);
 }
@@ -283,7 +287,7 @@ ConnectionRequest* Processor::AcquireRequest() {
 }
 
 void Processor::ReleaseRequest(ConnectionRequest* request) {
-  response_budget_.Change(-std::exchange(request->budget_bytes, 0));
+  if (request->budget_bytes != 0) HoldAnswer(table_.At(request->slot()), request, 0);
   request->ReleaseResponse();
   // The run's node is still out: the notice brings the object back.
   request->finished = true;

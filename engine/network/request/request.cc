@@ -11,7 +11,7 @@ namespace gyre {
 void Request::ReleaseFrame() {
   frame_.Reset();
   if (charged_bytes_ == 0) return;
-  channel_->ReleaseRequestBytes(charged_bytes_);
+  channel_->memory().Release(charged_bytes_, MemoryUse::kWhole);
   charged_bytes_ = 0;
 }
 

@@ -63,14 +63,6 @@ class RequestChannel final : public ContinuationLane {
   }
   void Post(Continuation* continuation) override;
   void DropAll() override;
-  // A whole request holds `bytes` of the budget until ReleaseRequestBytes.
-  void OnRequestCharged() { charged_requests_.fetch_add(1, std::memory_order_relaxed); }
-  void ReleaseRequestBytes(int64_t bytes) {
-    charged_requests_.fetch_sub(1, std::memory_order_relaxed);
-    memory_.Release(bytes);
-  }
-  // 0: what is used of the budget is held by frames that are not whole.
-  int64_t charged_requests() const { return charged_requests_.load(std::memory_order_relaxed); }
   const Clock& clock() const { return clock_; }
   MemoryPool& memory() { return memory_; }
   // Approximate.
@@ -116,7 +108,6 @@ class RequestChannel final : public ContinuationLane {
   // Posted and not yet taken; what a handler looks at before it sleeps, since
   // MpscQueue::Empty is the consumer's. Raised before the push.
   std::atomic<int64_t> continuation_count_{0};
-  std::atomic<int64_t> charged_requests_{0};
   std::atomic_flag taking_continuation_;  // makes the taker the one consumer
 
   Mutex mutex_;

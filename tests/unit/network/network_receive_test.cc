@@ -17,12 +17,18 @@ using Status = NetworkReceive::Status;
 
 class TestMemory final : public ReceiveMemory {
  public:
-  bool TryCharge(int64_t bytes) override {
+  bool TryCharge(int64_t bytes, MemoryUse use) override {
     if (used + bytes > capacity) return false;
+    if (use == MemoryUse::kPartial && partial + bytes > partial_capacity) return false;
     used += bytes;
+    if (use == MemoryUse::kPartial) partial += bytes;
     return true;
   }
-  void Uncharge(int64_t bytes) override { used -= bytes; }
+  void Uncharge(int64_t bytes, MemoryUse use) override {
+    used -= bytes;
+    if (use == MemoryUse::kPartial) partial -= bytes;
+  }
+  void MakeWhole(int64_t bytes) override { partial -= bytes; }
   Buffer Allocate(uint32_t size_bytes) override {
     allocated += size_bytes;
     return Buffer::Allocate(size_bytes);
@@ -35,7 +41,9 @@ class TestMemory final : public ReceiveMemory {
   bool lent_too_many() const override { return lent; }
 
   int64_t capacity = INT64_MAX;
+  int64_t partial_capacity = INT64_MAX;
   int64_t used = 0;
+  int64_t partial = 0;  // of these
   int64_t allocated = 0;
   int64_t large = 0;
   bool no_large = false;
@@ -74,7 +82,7 @@ class NetworkReceiveTest : public ::testing::Test {
       const Status status = receive_.Next(*decoder_, memory_, &frame, &reason_);
       if (status != Status::kFrame) return status;
       frames->emplace_back(frame.payload.view());
-      memory_.Uncharge(frame.charged_bytes);
+      memory_.Uncharge(frame.charged_bytes, MemoryUse::kWhole);
     }
   }
 
@@ -94,10 +102,10 @@ TEST_F(NetworkReceiveTest, AFrameWithinOneBufferIsASliceOfIt) {
   EXPECT_EQ(frame.payload.view(), "hello");
   EXPECT_EQ(frame.payload.data(), at + 4);
   EXPECT_EQ(frame.charged_bytes, 9);
-  memory_.Uncharge(9);
+  memory_.Uncharge(9, MemoryUse::kWhole);
   ASSERT_EQ(receive_.Next(int32_, memory_, &frame, &reason_), Status::kFrame);
   EXPECT_EQ(frame.payload.view(), "world!");
-  memory_.Uncharge(frame.charged_bytes);
+  memory_.Uncharge(frame.charged_bytes, MemoryUse::kWhole);
   EXPECT_EQ(memory_.allocated, 0);
   EXPECT_FALSE(receive_.mid_frame());
 }
@@ -111,7 +119,7 @@ TEST_F(NetworkReceiveTest, WithTooManyBuffersLentAFrameIsCopied) {
   ASSERT_EQ(receive_.Next(int32_, memory_, &frame, &reason_), Status::kFrame);
   EXPECT_EQ(frame.payload.view(), "hello");
   EXPECT_NE(frame.payload.block(), block);
-  memory_.Uncharge(frame.charged_bytes);
+  memory_.Uncharge(frame.charged_bytes, MemoryUse::kWhole);
 }
 
 TEST_F(NetworkReceiveTest, EverySplitOfAStreamGivesTheSameFrames) {
@@ -155,8 +163,7 @@ TEST_F(NetworkReceiveTest, RandomPiecesOfRandomFramesComeOutWhole) {
             {size_t{1} + random() % target.size_bytes, target.size_bytes, stream.size() - at});
         std::copy_n(stream.data() + at, got, target.to);
         at += got;
-        receive_.UnchargeDirect(charged - static_cast<int64_t>(got), memory_);
-        receive_.OnDirectBytes(static_cast<uint32_t>(got));
+        receive_.OnDirectDone(static_cast<int64_t>(got), memory_);
       } else {
         const size_t got = std::min<size_t>(1 + random() % 16'384, stream.size() - at);
         Append(absl::string_view(stream).substr(at, got));
@@ -209,21 +216,23 @@ TEST_F(NetworkReceiveTest, MovedAnywhereTheFramesAreTheSameAndNoReceivedBufferIs
   }
 }
 
-TEST_F(NetworkReceiveTest, AnAnnouncedSizeChargesAndAllocatesNothingByItself) {
+TEST_F(NetworkReceiveTest, AnAnnouncedSizeChargesAndAllocatesWhatCameOfItAlone) {
   std::string prefix(4, '\0');
   StoreBigEndian<int32_t>(prefix.data(), 50 << 20);
   Append(prefix + "0123456789");
   std::vector<std::string> frames;
   EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
-  EXPECT_EQ(memory_.used, 14);
+  EXPECT_EQ(memory_.used, kPageBytes);  // of the range
+  EXPECT_EQ(memory_.partial, memory_.used);
   EXPECT_EQ(memory_.allocated, 0);
+  EXPECT_EQ(receive_.missing_bytes(), (50 << 20) + 4 - 14);
   EXPECT_TRUE(receive_.wants_direct());
 
   receive_.Clear(memory_);
   StoreBigEndian<int32_t>(prefix.data(), 200'000);
   Append(prefix + "0123456789");
   EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
-  EXPECT_EQ(memory_.used, 14);
+  EXPECT_EQ(memory_.used, memory_.allocated);
   EXPECT_LE(memory_.allocated, 4096);
   EXPECT_FALSE(receive_.wants_direct());
 }
@@ -242,6 +251,57 @@ TEST_F(NetworkReceiveTest, ARefusedChargeIsResumedWhereItStopped) {
   EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_TRUE(frames[0] == payload);
+}
+
+TEST_F(NetworkReceiveTest, AWholeFrameIsNotHeldBackByTheShareOfPartialOnes) {
+  const std::string frame = Framed(RandomBytes(60'000, 5));
+  Append(absl::string_view(frame).substr(0, 20'000));
+  std::vector<std::string> frames;
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  EXPECT_EQ(memory_.partial, memory_.used);
+  memory_.partial_capacity = memory_.partial;
+  Append(absl::string_view(frame).substr(20'000, 30'000));
+  EXPECT_EQ(TakeAll(&frames), Status::kNoMemory);
+  EXPECT_EQ(receive_.missing_bytes(), 10'004);
+  Append(absl::string_view(frame).substr(50'000));
+  NetworkReceive::Frame whole;
+  ASSERT_EQ(receive_.Next(int32_, memory_, &whole, &reason_), Status::kFrame);
+  EXPECT_EQ(whole.charged_bytes, 60'004);
+  EXPECT_EQ(memory_.used, 60'004);
+  EXPECT_EQ(memory_.partial, 0);
+  memory_.Uncharge(whole.charged_bytes, MemoryUse::kWhole);
+  // Nor one whose length prefix came in two pieces.
+  memory_.partial_capacity = 0;
+  Append(absl::string_view(frame).substr(0, 2));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  Append(absl::string_view(frame).substr(2));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  EXPECT_EQ(frames.size(), 1u);
+}
+
+TEST_F(NetworkReceiveTest, WhatAWholeFrameLacksIsChargedAtOnceOrNotAtAll) {
+  const std::string frame = Framed(RandomBytes(50'000, 5));
+  memory_.capacity = 40'000;
+  for (size_t at = 0; at < frame.size(); at += 10'000) {
+    Append(absl::string_view(frame).substr(at, 10'000));
+  }
+  std::vector<std::string> frames;
+  EXPECT_EQ(TakeAll(&frames), Status::kNoMemory);
+  EXPECT_EQ(memory_.used, 0);
+}
+
+TEST_F(NetworkReceiveTest, ADirectReceiveThatStoppedShortGivesBackWhatItDidNotFill) {
+  const std::string frame = Framed(RandomBytes(1 << 20, 5));
+  Append(absl::string_view(frame).substr(0, 1'000));
+  std::vector<std::string> frames;
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  ASSERT_TRUE(receive_.wants_direct());
+  memory_.capacity = 200'000;
+  EXPECT_EQ(receive_.TryChargeDirect(256 * 1024, memory_), 0);
+  EXPECT_EQ(receive_.TryChargeDirect(100'000, memory_), 100'000);
+  EXPECT_GE(memory_.used, 101'000);
+  receive_.OnDirectDone(10'000, memory_);
+  EXPECT_EQ(memory_.used, 3 * kPageBytes);  // of 11,000 bytes
 }
 
 TEST_F(NetworkReceiveTest, WithoutALargeRangeItIsAskedForAgain) {

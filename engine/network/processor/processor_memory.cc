@@ -1,0 +1,180 @@
+// A processor's requests in the memory budget: what is charged in a connection's name,
+// who waits for it, and who is closed when partial requests hold what others wait for.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/network/processor/processor.h"
+#include "glog/logging.h"
+
+namespace gyre {
+
+bool Processor::SlotMemory::TryCharge(int64_t bytes, MemoryUse use) {
+  if (!processor_.charges_memory_) return true;
+  MemoryPool& pool = processor_.channel_.memory();
+  if (slot_.granted_bytes > 0 && slot_.granted_use != use) {
+    // The rest of it came while it waited; or it is the next frame that asks.
+    if (use == MemoryUse::kWhole) {
+      pool.MakeWhole(slot_.granted_bytes);
+      slot_.granted_use = use;
+    } else {
+      pool.Release(std::exchange(slot_.granted_bytes, 0), slot_.granted_use);
+    }
+  }
+  const int64_t granted_bytes = std::min(slot_.granted_bytes, bytes);
+  if (bytes == granted_bytes || pool.TryReserve(bytes - granted_bytes, use)) {
+    slot_.granted_bytes -= granted_bytes;
+    return true;
+  }
+  refused_bytes = bytes;
+  refused_use = use;
+  return false;
+}
+
+void Processor::SlotMemory::Uncharge(int64_t bytes, MemoryUse use) {
+  if (processor_.charges_memory_) processor_.channel_.memory().Release(bytes, use);
+}
+
+void Processor::SlotMemory::MakeWhole(int64_t bytes) {
+  if (processor_.charges_memory_) processor_.channel_.memory().MakeWhole(bytes);
+}
+
+Buffer Processor::SlotMemory::Allocate(uint32_t size_bytes) {
+  Buffer buffer = processor_.slab_.Allocate(size_bytes);
+  return buffer.block() != nullptr ? buffer : Buffer::Allocate(size_bytes);
+}
+
+Buffer Processor::SlotMemory::TryAllocateLarge(uint32_t size_bytes) {
+  return processor_.large_ranges_.Acquire(size_bytes);
+}
+
+bool Processor::SlotMemory::lent_too_many() const {
+  return processor_.receive_buffers_.lent_too_many();
+}
+
+void Processor::WaitForMemory(Slot& slot, const SlotMemory& memory) {
+  metrics_.memory_waits.Increment();
+  slot.connection.SetWaitingForMemory(true);
+  if (memory.refused_bytes == 0) {
+    // All of the large ranges' address space is lent.
+    if (range_waiters_.empty()) range_retry_ns_ = now_ns_ + kLargeRangeRetryNs;
+    range_waiters_.PushBack(&slot);
+    return;
+  }
+  // It waits for all that it wants now.
+  SpendGranted(slot);
+  slot.memory_wait.bytes = memory.refused_bytes;
+  slot.memory_wait.use = memory.refused_use;
+  slot.memory_wait.on_granted = [](MemoryWaiter* waiter) {
+    auto* wait = static_cast<Slot::MemoryWait*>(waiter);
+    wait->seat->EnqueueGranted(wait);
+  };
+  slot.memory_wait_pending = true;
+  slot.receive_pace.Begin(now_ns_);
+  slot.connection.OnOperationSubmitted();  // the slot stays until the answer
+  if (channel_.memory().Wait(&slot.memory_wait)) {
+    memory_waiters_.PushBack(&slot);
+    return;
+  }
+  slot.memory_wait_pending = false;
+  slot.connection.OnOperationRetired();
+  LogClose(slot, "a request larger than queued_max_request_bytes");
+  slot.connection.CloseAfterFlush();
+}
+
+void Processor::OnMemoryGranted(Slot& slot) {
+  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
+  slot.memory_wait_pending = false;
+  slot.granted_bytes = slot.memory_wait.bytes;
+  slot.granted_use = slot.memory_wait.use;
+  slot.receive_pace.Begin(now_ns_);
+  slot.connection.OnOperationRetired();
+  slot.connection.SetWaitingForMemory(false);
+  if (slot.connection.closing()) SpendGranted(slot);
+  Settle(slot);
+}
+
+// What it waited with came whole meanwhile: it need not stand in line with those that
+// did not.
+void Processor::MaybeLeavePartialLine(Slot& slot) {
+  if (!slot.memory_wait_pending || slot.memory_wait.use != MemoryUse::kPartial) return;
+  if (!slot.receive.MayHoldFrame(slot.decoder())) return;
+  if (!channel_.memory().CancelWait(&slot.memory_wait)) return;
+  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
+  slot.memory_wait_pending = false;
+  slot.connection.OnOperationRetired();
+  slot.connection.SetWaitingForMemory(false);
+}
+
+// What was granted and not used goes back.
+void Processor::SpendGranted(Slot& slot) {
+  if (slot.granted_bytes == 0) return;
+  channel_.memory().Release(std::exchange(slot.granted_bytes, 0), slot.granted_use);
+}
+
+void Processor::RetryLargeRanges() {
+  IntrusiveList<Slot, RangeTag> waiters;
+  waiters.TakeAll(&range_waiters_);
+  while (Slot* slot = waiters.PopFront()) {
+    slot->connection.SetWaitingForMemory(false);
+    Settle(*slot);
+  }
+  range_retry_ns_ = now_ns_ + kLargeRangeRetryNs;
+}
+
+// Others' partial frames hold what those wait for who wait here, or ours what others do.
+// With less than is kept for whole ones anyway, nobody waits for them.
+bool Processor::WatchesPartials() const {
+  if (!charges_memory_) return false;
+  const MemoryPool& pool = channel_.memory();
+  return !memory_waiters_.empty() ||
+         pool.partial_bytes() > pool.capacity_bytes() - pool.partial_capacity_bytes();
+}
+
+void Processor::BreakPartials() {
+  partial_check_ns_ = now_ns_ + kPartialCheckNs;
+  if (!channel_.memory().WaitsForPartials()) return;
+  partial_holders_.clear();
+  int64_t held_bytes = 0;
+  bool moving = false;
+  table_.ForEach([&](Slot& slot) {
+    owner_.Assert();
+    const int64_t bytes = slot.receive.charged_bytes() + slot.granted_bytes;
+    if (slot.connection.shutdown_done() || slot.receive.charged_bytes() == 0) return;
+    held_bytes += bytes;
+    const PartialHolder holder = {&slot, bytes, slot.receive.missing_bytes(),
+                                  slot.receive_pace.BehindNs(now_ns_),
+                                  slot.connection.waiting_for_memory()};
+    if (!holder.waits && holder.behind_ns < kPartialStallNs) moving = true;
+    partial_holders_.push_back(holder);
+  });
+  // While another comes in those that wait may yet be served.
+  const int64_t patience_ns = moving ? kMovingPatience * kPartialStallNs : kPartialStallNs;
+  std::erase_if(partial_holders_, [patience_ns](const PartialHolder& holder) {
+    return holder.behind_ns < (holder.waits ? patience_ns : kPartialStallNs);
+  });
+  const size_t count = ChooseVictims(held_bytes / kBrokenPart, &partial_holders_);
+  if (count == 0) return;
+  int64_t freed_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    freed_bytes += partial_holders_[i].held_bytes;
+    metrics_.partials_broken.Increment();
+    partial_holders_[i].slot->connection.Abort();
+    Settle(*partial_holders_[i].slot);
+  }
+  LogMemory(absl::StrCat("closed ", count, " connections whose unfinished requests held ",
+                         freed_bytes,
+                         " bytes that others wait for; raise queued_max_request_bytes or "
+                         "memory_limit_bytes, or lower socket_request_max_bytes, if they were "
+                         "honest"));
+}
+
+void Processor::LogMemory(const std::string& what) {
+  uint64_t suppressed = 0;
+  if (!memory_log_.TryTake(now_ns_, &suppressed)) return;
+  LOG(WARNING) << what
+               << (suppressed > 0 ? absl::StrCat(" (", suppressed, " similar lines held back)")
+                                  : std::string());
+}
+
+}  // namespace gyre
