@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <climits>
 
@@ -38,21 +39,23 @@ void EventCount::CommitWait(Key key, int64_t timeout_ns) {
   Leave();
 }
 
-void EventCount::NotifySlow(bool all) {
+void EventCount::NotifySlow(uint32_t count) {
   uint64_t state = state_.load(std::memory_order_relaxed);
   uint64_t desired;
+  uint32_t woken;
   do {
     const uint32_t waiters = Waiters(state);
     const uint32_t signals = Signals(state);
-    if (waiters == signals) return;
+    woken = std::min(count, waiters - signals);
+    if (woken == 0) return;
     // Epoch and count change in one step: a waiter whose key is the old epoch
     // does not fall asleep, one that prepares later is not counted as signalled.
     const uint64_t epoch = (state + 1) & kEpochMask;
-    const uint64_t signalled = all ? waiters : signals + 1;
+    const uint64_t signalled = uint64_t{signals} + woken;
     desired = (uint64_t{waiters} << kWaiterShift) | (signalled << kSignalShift) | epoch;
   } while (!state_.compare_exchange_weak(state, desired, std::memory_order_seq_cst,
                                          std::memory_order_relaxed));
-  FutexWake(&state_, all ? INT_MAX : 1);
+  FutexWake(&state_, count == kAll ? INT_MAX : static_cast<int>(woken));
 }
 
 void EventCount::Leave() {

@@ -44,9 +44,18 @@ class EventCount {
   // (< 0: no limit). May return for no reason.
   void CommitWait(Key key, int64_t timeout_ns = -1);
 
-  // Wakes at least one of those waiting (all of those, with NotifyAll).
-  void NotifyOne() { Notify(false); }
-  void NotifyAll() { Notify(true); }
+  // Wakes at least as many of those waiting, in one system call; 0 wakes nobody.
+  void Notify(uint32_t count) {
+    // Pairs with PrepareWait: either this load sees the waiter, or the
+    // waiter's second look sees what the caller published.
+    FullFence();
+    const uint64_t state = state_.load(std::memory_order_relaxed);
+    if (Waiters(state) == Signals(state)) [[likely]]
+      return;
+    NotifySlow(count);
+  }
+  void NotifyOne() { Notify(1); }
+  void NotifyAll() { Notify(kAll); }
 
   // Gauge.
   uint32_t waiter_count() const { return Waiters(state_.load(std::memory_order_relaxed)); }
@@ -61,16 +70,9 @@ class EventCount {
   static uint32_t Signals(uint64_t state) { return (state >> kSignalShift) & 0xffff; }
   static uint32_t Waiters(uint64_t state) { return static_cast<uint32_t>(state >> kWaiterShift); }
 
-  void Notify(bool all) {
-    // Pairs with PrepareWait: either this load sees the waiter, or the
-    // waiter's second look sees what the caller published.
-    FullFence();
-    const uint64_t state = state_.load(std::memory_order_relaxed);
-    if (Waiters(state) == Signals(state)) [[likely]]
-      return;
-    NotifySlow(all);
-  }
-  void NotifySlow(bool all);
+  static constexpr uint32_t kAll = UINT32_MAX;
+
+  void NotifySlow(uint32_t count);
   static void FullFence() {
 #if defined(__x86_64__)
     // What the compiler emits for a seq_cst fence is mfence, at twice the price.

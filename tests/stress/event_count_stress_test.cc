@@ -1,5 +1,6 @@
 // Tokens pass through a bare counter; consumers sleep on the event count
 // without a time limit, so one lost wake-up hangs the test.
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -47,11 +48,15 @@ TEST(EventCountStressTest, EveryTokenIsTakenWithoutALostWakeUp) {
     });
   }
   for (int p = 0; p < kProducers; ++p) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < kPerProducer; ++i) {
-        tokens.fetch_add(1, std::memory_order_release);
-        event.NotifyOne();
-        if (i % 64 == 0) std::this_thread::yield();
+    threads.emplace_back([&, p] {
+      // Tells of each, or of several at once.
+      Random random(100 + p);
+      for (int made = 0; made < kPerProducer;) {
+        const int batch = std::min<int>(kPerProducer - made, 1 + static_cast<int>(random.Below(5)));
+        for (int i = 0; i < batch; ++i) tokens.fetch_add(1, std::memory_order_release);
+        event.Notify(static_cast<uint32_t>(batch));
+        made += batch;
+        if (made % 64 == 0) std::this_thread::yield();
       }
     });
   }

@@ -165,6 +165,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   }
 
   EnforceResponseBudget();
+  TellHandlers();
 
   if (retiring_ && open_connections() == 0 && table_.size() == 0 &&
       receive_buffers_.lent_count() == 0 && !seat_.HasMail() && seat_.listening_sockets() == 0) {

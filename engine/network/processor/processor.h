@@ -236,6 +236,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void NoteStarved() GYRE_REQUIRES_OWNER(owner_);
   void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
       GYRE_REQUIRES_OWNER(owner_);
+  // False: the lane is full.
+  bool TryHandOver(ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  void TellHandlers() GYRE_REQUIRES_OWNER(owner_);
   void ServeYielded() GYRE_REQUIRES_OWNER(owner_);
   void DropNextRequest(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void FinishFront(Slot& slot, bool sent) GYRE_REQUIRES_OWNER(owner_);
@@ -257,6 +260,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // A connection that has not sent a request yet when draining begins may still send
   // one within this time: its peer was let in, and nobody else will answer it.
   static constexpr int64_t kDrainGraceNs = 1'000'000'000;
+  // Runs handed over in one turn before handlers are woken for them: what the first
+  // waits at most for the others.
+  static constexpr uint32_t kMaxUntoldRuns = 16;
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   static constexpr int64_t kStallCheckNs = 100'000'000;
@@ -302,6 +308,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, YieldTag> yielded_ ABSL_GUARDED_BY(owner_);
   uint32_t turn_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<std::unique_ptr<ConnectionRequest[]>> requests_ ABSL_GUARDED_BY(owner_);
+  uint32_t untold_runs_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<ConnectionRequest*> free_requests_ ABSL_GUARDED_BY(owner_);
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
   size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;

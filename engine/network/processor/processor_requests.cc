@@ -148,7 +148,7 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
   }
   // Behind those that wait already: first come, first served.
   first->run_notice_pending = first->run.wants_started_notice;
-  if (parked_runs_[first->lane].empty() && channel_.TrySend(&first->run)) return;
+  if (parked_runs_[first->lane].empty() && TryHandOver(first)) return;
   metrics_.requests_parked.Increment();
   slot.parked_run = first;
   slot.connection.SetParked(true);
@@ -158,11 +158,21 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
   OnRoom(first->lane);
 }
 
+bool Processor::TryHandOver(ConnectionRequest* first) {
+  if (!channel_.TrySend(&first->run)) return false;
+  if (++untold_runs_ >= kMaxUntoldRuns) TellHandlers();
+  return true;
+}
+
+void Processor::TellHandlers() {
+  if (untold_runs_ > 0) channel_.WakeHandlers(std::exchange(untold_runs_, 0));
+}
+
 void Processor::OnRoom(int lane) {
   while (Slot* slot = parked_runs_[lane].front()) {
-    if (!channel_.TrySend(&slot->parked_run->run)) {
+    if (!TryHandOver(slot->parked_run)) {
       channel_.WaitForRoom(&seat_, lane);
-      if (!channel_.TrySend(&slot->parked_run->run)) return;
+      if (!TryHandOver(slot->parked_run)) return;
     }
     static_cast<IntrusiveListNode<ParkedTag>*>(slot)->Unlink();
     slot->parked_run = nullptr;

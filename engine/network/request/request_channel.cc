@@ -20,11 +20,7 @@ size_t RequestChannel::queued_runs() const {
   return count;
 }
 
-bool RequestChannel::TrySend(RequestRun* run) {
-  if (!lanes_[run->lane]->runs.TryPush(run)) return false;
-  idle_handlers_.NotifyOne();
-  return true;
-}
+bool RequestChannel::TrySend(RequestRun* run) { return lanes_[run->lane]->runs.TryPush(run); }
 
 void RequestChannel::WaitForRoom(ResponseSink* sink, int lane_index) {
   Lane& lane = *lanes_[Index(lane_index)];

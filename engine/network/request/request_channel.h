@@ -45,8 +45,12 @@ class RequestChannel final : public ContinuationLane {
   const std::string& lane_name(int lane) const { return lanes_[Index(lane)]->name; }
 
   // --- processors ------------------------------------------------------------
-  // False: its lane is full; the run stays the caller's.
+  // False: its lane is full; the run stays the caller's. No sleeping handler learns of
+  // it until WakeHandlers, which the caller owes before it waits itself.
   bool TrySend(RequestRun* run);
+  // `runs` were sent since the last call: as many sleepers are woken, at once. One wake
+  // for each run would let a handler that shares the sender's core run in between.
+  void WakeHandlers(uint32_t runs) { idle_handlers_.Notify(runs); }
   // Puts `sink` at the end of the FIFO of those waiting for room in the lane, unless
   // it is there already. The caller tries once more afterwards: room that came in
   // between was seen by nobody.
@@ -78,7 +82,7 @@ class RequestChannel final : public ContinuationLane {
   }
   // `scheduler` is the caller's, always the same.
   RequestRun* TryTake(LaneScheduler& scheduler);
-  // Where idle handlers sleep: TrySend and Post notify one sleeper.
+  // Where idle handlers sleep.
   EventCount& idle_handlers() { return idle_handlers_; }
 
  private:

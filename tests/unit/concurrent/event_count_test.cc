@@ -73,6 +73,26 @@ TEST(EventCountTest, TwoNotifiesInARowWakeTwoSleepers) {
   }
 }
 
+TEST(EventCountTest, OneNotifyWakesAsManyAsItIsTold) {
+  EventCount event;
+  std::atomic<int> awake{0};
+  std::vector<std::thread> sleepers;
+  for (int i = 0; i < 4; ++i) {
+    sleepers.emplace_back([&] {
+      event.CommitWait(event.PrepareWait());
+      ++awake;
+    });
+  }
+  WaitForWaiters(event, 4);
+  event.Notify(0);
+  EXPECT_EQ(event.waiter_count(), 4u);
+  event.Notify(3);
+  while (awake < 3) std::this_thread::yield();  // would hang
+  event.Notify(3);                              // more than there are
+  for (std::thread& sleeper : sleepers) sleeper.join();
+  EXPECT_EQ(event.waiter_count(), 0u);
+}
+
 TEST(EventCountTest, NotifyAllWakesEverybody) {
   EventCount event;
   std::vector<std::thread> sleepers;
