@@ -68,6 +68,10 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
                    "Connections reset because the peer did not acknowledge pinned bytes in time.");
   zero_copy_pinned_bytes =
       r.AddGauge("network_zero_copy_pinned_bytes", "Bytes lent to the kernel by zero copy.");
+  response_memory_bytes =
+      r.AddGauge("network_response_memory_bytes",
+                 "Bytes in memory of answers, and of requests received ahead of their turn, where "
+                 "memory_limit_bytes bounds them.");
   connections = r.AddGauge("network_connections", "Connections that are open.");
   responses_queued =
       r.AddGauge("kafka_network_requestchannel_responsequeuesize",

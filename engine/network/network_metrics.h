@@ -45,6 +45,7 @@ struct NetworkMetrics {
   Counter zero_copy_copied;      // notifications that said: copied after all
   Counter zero_copy_resets;      // connections reset at their close deadline
   Gauge zero_copy_pinned_bytes;  // lent to the kernel now
+  Gauge response_memory_bytes;   // answers and what was received ahead, where bounded
   Gauge connections;
   Gauge responses_queued;  // on their way to a processor
 

@@ -46,7 +46,7 @@ void ConnectionTable::Release(ConnectionSlot* slot) {
   slot->fd = -1;
   slot->socket_readable = false;
   slot->sending = ConnectionSlot::SendOperation::kNone;
-  slot->large_responses = true;
+  slot->large_responses = false;
   slot->zero_copy_off = false;
   slot->zero_copy_copied = 0;
   slot->turn_bytes = 0;

@@ -108,7 +108,7 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
   int64_t held_answer_bytes = 0;     // in the budget
   bool closed_for_memory = false;    // what it holds there is on its way out
   int64_t counted_ahead_bytes = 0;   // of what was received and not looked at, in the budget
-  bool large_responses = true;       // until it was answered by a small one
+  bool large_responses = false;      // its last answer was one
   int64_t direct_charged_bytes = 0;  // of the direct receive in flight
   struct MemoryWait : MemoryWaiter, MpscNode {
     ProcessorSeat* seat = nullptr;

@@ -40,14 +40,18 @@ void Processor::CountResponse(Slot& slot, ConnectionRequest* request) {
 
 void Processor::HoldAnswer(Slot& slot, ConnectionRequest* request, int64_t bytes) {
   const int64_t change = bytes - std::exchange(request->budget_bytes, bytes);
+  if (change == 0) return;
   slot.held_answer_bytes += change;
   response_budget_.ChangeAnswers(change, slot.closed_for_memory);
+  metrics_.response_memory_bytes.Add(change);
 }
 
 void Processor::CountAhead(Slot& slot) {
   const int64_t bytes = slot.receive.unparsed_bytes();
   const int64_t change = bytes - std::exchange(slot.counted_ahead_bytes, bytes);
+  if (change == 0 || !response_budget_.bounded()) return;
   response_budget_.ChangeAhead(change, slot.closed_for_memory);
+  metrics_.response_memory_bytes.Add(change);
 }
 
 void Processor::CountSent(Slot& slot) {

@@ -1,9 +1,9 @@
 // What one processor may hold in memory for its connections beside requests: answers
 // that wait for slow readers, and bytes that were received ahead of their turn. File
-// slices count nothing. Connections whose answers are small go on as long as there is
-// room at all, since small answers leave at once into the sockets' buffers; of the
-// others the next request waits, first come, first served, until what is held and what
-// the requests under way will probably be answered with fit.
+// slices count nothing. Connections whose last answer was small, or that had none yet,
+// go on, since small answers leave at once into the sockets' buffers; of the others the
+// next request waits, first come, first served, until what is held and what the requests
+// under way will probably be answered with fit.
 //
 // That is an estimate, which keeps those who read from being closed. The bound is kept
 // by closing: what is held beyond the capacity is the excess, and the processor closes
@@ -27,7 +27,7 @@ class ResponseBudget {
   static constexpr int64_t kSmallBytes = 16 * 1024;
   // Who closes for the excess makes room for one part in so many beside it, so that the
   // next answer does not have it look for victims again.
-  static constexpr int64_t kSlackPart = 16;
+  static constexpr int64_t kSlackPart = 64;
 
   explicit ResponseBudget(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
