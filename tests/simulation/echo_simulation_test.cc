@@ -268,9 +268,18 @@ struct Outcome {
   int lost_connections = 0;
   uint64_t steps = 0;
   int resizes = 0;
+  int64_t closed_for_memory = 0;
 };
 
-void RunSeed(uint64_t seed, bool faults, bool resizes, Outcome* total) {
+struct World {
+  bool faults = false;
+  bool resizes = false;
+  // Both kinds of memory are short, so that connections are closed for it.
+  bool short_memory = false;
+};
+
+void RunSeed(uint64_t seed, const World& world, Outcome* total) {
+  const bool faults = world.faults;
   SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
   Random random(seed);
   ManualClock clock;
@@ -291,6 +300,13 @@ void RunSeed(uint64_t seed, bool faults, bool resizes, Outcome* total) {
     options.queued_max_request_bytes = large_frames ? 1'400'000 : faults ? 10'000 : 17'000;
     if (!large_frames) options.processor.connection.socket_request_max_bytes = 5'000;
   }
+  if (world.short_memory) {
+    // A file's piece and a frame are up to 13,000 bytes together, more than the least share.
+    options.queued_max_request_bytes = large_frames ? 400'000 : random.Between(5'100, 8'000);
+    options.processor.response_budget_bytes = random.Between(8'000, 40'000);
+    options.processor.response_budget_processors = options.processors;
+    options.processor.response_stall_ms = random.Between(10, 1'000);
+  }
   if (random.OneIn(4)) options.quotas.max_connections = 2;
   EchoHandler handler(random.Next(), *file);
   SimServer server(random.Next(), options, clock, network);
@@ -303,7 +319,7 @@ void RunSeed(uint64_t seed, bool faults, bool resizes, Outcome* total) {
     disk.SetResident(!random.OneIn(2));
     return false;
   });
-  if (resizes) scheduler.Add("resizer", [&] { return server.ResizeStep(); });
+  if (world.resizes) scheduler.Add("resizer", [&] { return server.ResizeStep(); });
   if (faults) {
     scheduler.Add("resets", [&] {
       if (random.OneIn(400)) network.ResetOne();
@@ -339,42 +355,58 @@ void RunSeed(uint64_t seed, bool faults, bool resizes, Outcome* total) {
   scheduler.RunUntil([] { return false; }, 5'000);
   EXPECT_EQ(server.Leaks(), "");
   EXPECT_EQ(network.open_sockets(), 1u) << "the listener alone";
+  total->closed_for_memory += server.Metric("network_partial_requests_broken_total") +
+                              server.Metric("network_responses_shed_total") +
+                              server.Metric("network_responses_stalled_total");
   total->steps += scheduler.steps();
   total->resizes += server.resizes();
 }
 
 // SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
-void RunSeeds(uint64_t first, uint64_t count, bool faults, bool resizes) {
+Outcome RunSeeds(uint64_t first, uint64_t count, const World& world) {
   FLAGS_minloglevel = google::GLOG_ERROR;  // refusals and closes are the point
   if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
+    CHECK(absl::SimpleAtoi(only, &first));
     count = 1;
   } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
+    CHECK(absl::SimpleAtoi(many, &count));
   }
   Outcome total;
   for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
-    RunSeed(seed, faults, resizes, &total);
+    RunSeed(seed, world, &total);
   }
-  std::printf("%llu seeds: %d answers, %d lost connections, %d resizes, %llu steps\n",
-              static_cast<unsigned long long>(count), total.answered, total.lost_connections,
-              total.resizes, static_cast<unsigned long long>(total.steps));
+  std::printf(
+      "%llu seeds: %d answers, %d lost connections, %lld of them for memory, %d resizes, "
+      "%llu steps\n",
+      static_cast<unsigned long long>(count), total.answered, total.lost_connections,
+      static_cast<long long>(total.closed_for_memory), total.resizes,
+      static_cast<unsigned long long>(total.steps));
+  return total;
 }
 
 TEST(EchoSimulationTest, WithoutFaultsEveryRequestIsAnsweredOnItsOneConnection) {
-  RunSeeds(0, 300, /*faults=*/false, /*resizes=*/false);
+  RunSeeds(0, 300, {});
 }
 
 TEST(EchoSimulationTest, ThroughResetsAndRudeClientsAnswersAreRightAndNothingLeaks) {
-  RunSeeds(0, 300, /*faults=*/true, /*resizes=*/false);
+  RunSeeds(0, 300, {.faults = true});
 }
 
 TEST(EchoSimulationTest, WhileProcessorsComeAndGoNoConnectionIsLostAndNoAnswer) {
-  RunSeeds(1'000, 120, /*faults=*/false, /*resizes=*/true);
+  RunSeeds(1'000, 120, {.resizes = true});
 }
 
 TEST(EchoSimulationTest, ResetsWhileProcessorsComeAndGoLeaveNothing) {
-  RunSeeds(1'000, 120, /*faults=*/true, /*resizes=*/true);
+  RunSeeds(1'000, 120, {.faults = true, .resizes = true});
+}
+
+TEST(EchoSimulationTest, WithTooLittleMemorySomeAreClosedNothingHangsAndNothingLeaks) {
+  const Outcome outcome = RunSeeds(2'000, 150, {.faults = true, .short_memory = true});
+  if (std::getenv("SIMULATION_SEED") == nullptr) EXPECT_GT(outcome.closed_for_memory, 0);
+}
+
+TEST(EchoSimulationTest, TooLittleMemoryWhileProcessorsComeAndGoLeavesNothing) {
+  RunSeeds(3'000, 100, {.faults = true, .resizes = true, .short_memory = true});
 }
 
 }  // namespace

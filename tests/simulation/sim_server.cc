@@ -60,7 +60,8 @@ SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock
       clock_(clock),
       network_(network),
       random_(seed ^ 0x5e44e4),
-      memory_(options.queued_max_request_bytes),
+      memory_(options.queued_max_request_bytes,
+              options.processor.connection.socket_request_max_bytes + 4),
       large_ranges_(LargeRangesConfig{}),
       slab_(MakeSlab(options)),
       response_buffers_(slab_.get()),
@@ -191,7 +192,9 @@ std::string SimServer::Leaks() const {
     if (value != 0) absl::StrAppend(&leaks, what, "=", value, " ");
   };
   expect_zero("request bytes", memory_.used_bytes());
+  expect_zero("partial request bytes", memory_.partial_bytes());
   expect_zero("memory waiters", memory_.waiter_count());
+  expect_zero("response bytes", Metric("network_response_memory_bytes"));
   expect_zero("large range bytes", large_ranges_.lent_bytes());
   expect_zero("connections", quotas_.total());
   expect_zero("held sockets", quotas_.held());

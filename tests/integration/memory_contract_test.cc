@@ -1,0 +1,215 @@
+// Memory budgets over real rings: who waits, who is served meanwhile, and who is closed
+// when memory is short.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+
+namespace gyre::testing {
+namespace {
+
+constexpr char kUsed[] = "kafka_network_socketserver_memorypoolused";
+constexpr char kWaits[] = "network_memory_waits_total";
+constexpr char kBroken[] = "network_partial_requests_broken_total";
+constexpr char kShed[] = "network_responses_shed_total";
+constexpr char kStalled[] = "network_responses_stalled_total";
+constexpr char kHeld[] = "network_response_memory_bytes";
+constexpr int64_t kBudget = 4 << 20;
+
+// "answer N": so many bytes; else an echo.
+void Answer(Request* request) {
+  uint32_t size_bytes = 0;
+  const absl::string_view frame = request->frame();
+  if (absl::StartsWith(frame, "answer ") && absl::SimpleAtoi(frame.substr(7), &size_bytes)) {
+    return ReplyFramed(request, std::string(size_bytes, 'A'));
+  }
+  Echo(request);
+}
+
+class MemoryContractTest : public ::testing::Test {
+ protected:
+  // One processor with so much for answers; sockets that hold little of them.
+  std::unique_ptr<TestServer> ServeAnswers(int64_t stall_ms) {
+    return std::make_unique<TestServer>("", Answer, [stall_ms](SocketServerOptions& options) {
+      options.num_network_threads = 1;
+      options.sockets.send_buffer_bytes = 64 * 1024;
+      options.processor.response_budget_bytes = kBudget;
+      options.processor.response_stall_ms = stall_ms;
+    });
+  }
+  // One processor with 2 MiB for requests of up to 1 MiB.
+  std::unique_ptr<TestServer> ServeRequests() {
+    return std::make_unique<TestServer>("", Answer, [](SocketServerOptions& options) {
+      options.num_network_threads = 1;
+      options.processor.connection.socket_request_max_bytes = 1 << 20;
+      options.queued_max_request_bytes = 2 << 20;
+    });
+  }
+  static void ExpectEcho(Client& client, const std::string& payload) {
+    client.SendFrame(payload);
+    EXPECT_TRUE(client.ReadFrame() == payload) << payload.size();
+  }
+  static void ExpectAnswer(Client& client, size_t size_bytes) {
+    client.SendFrame(absl::StrCat("answer ", size_bytes));
+    EXPECT_TRUE(client.ReadFrame() == std::string(size_bytes, 'A')) << size_bytes;
+  }
+  // One that does not read what it asks for.
+  std::unique_ptr<Client> AskAndNotRead(const TestServer& server, size_t size_bytes) {
+    auto client = std::make_unique<Client>(server_port(server), kSmallWindowBytes);
+    client->SendFrame(absl::StrCat("answer ", size_bytes));
+    EXPECT_TRUE(client->Readable(20'000));
+    return client;
+  }
+  static uint16_t server_port(const TestServer& server) {
+    return const_cast<TestServer&>(server).port();
+  }
+};
+
+TEST_F(MemoryContractTest, ARequestWaitsForAnswerMemoryAndIsThenServed) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  Client next(server->port());
+  ExpectAnswer(next, 3'000'000);
+  const auto slow = AskAndNotRead(*server, 3'000'000);
+  next.SendFrame("answer 3000000");
+  ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
+  EXPECT_FALSE(next.Readable(50));
+  EXPECT_EQ(slow->ReadFrame().size(), 3'000'000u);
+  EXPECT_EQ(next.ReadFrame().size(), 3'000'000u);
+  EXPECT_EQ(server->Metric(kShed), 0);
+  EXPECT_EQ(server->Metric(kStalled), 0);
+  EXPECT_TRUE(AwaitTrue([&] { return server->Metric(kHeld) == 0; }));
+}
+
+TEST_F(MemoryContractTest, SmallAnswersGoOnWhileLargeOnesWait) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  Client next(server->port());
+  ExpectAnswer(next, 3'000'000);
+  const auto slow = AskAndNotRead(*server, 3'000'000);
+  next.SendFrame("answer 3000000");
+  ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
+  // Those of new connections, too.
+  Client small(server->port());
+  for (int i = 0; i < 50; ++i) ExpectEcho(small, absl::StrCat("small ", i));
+  EXPECT_FALSE(next.Readable(0));
+  EXPECT_EQ(slow->ReadFrame().size(), 3'000'000u);
+  EXPECT_EQ(next.ReadFrame().size(), 3'000'000u);
+}
+
+TEST_F(MemoryContractTest, WhatAnswersTakeBeyondTheirShareSlowReadersPayAndNotNewcomers) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  // Not known to be answered at length, so nobody makes them wait.
+  std::vector<std::unique_ptr<Client>> readers;
+  for (int i = 0; i < 12; ++i) {
+    readers.push_back(AskAndNotRead(*server, 1'000'000));
+    // What was closed for is gone within a turn or two; until then one answer is too many.
+    EXPECT_LE(server->Metric(kHeld), kBudget + 1'000'004 + 64 * 1024);
+  }
+  EXPECT_TRUE(AwaitTrue([&] { return server->Metric(kHeld) <= kBudget; }));
+  EXPECT_GE(server->Metric(kShed), 8);
+  // The last of them is served, the first is not.
+  EXPECT_EQ(readers.back()->ReadFrame().size(), 1'000'000u);
+  EXPECT_EQ(readers.front()->ReadFrame(), "<closed>");
+  readers.clear();
+  EXPECT_TRUE(AwaitTrue([&] { return server->Metric(kHeld) == 0; }));
+}
+
+TEST_F(MemoryContractTest, AnAnswerLargerThanTheShareCanBeHad) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  Client client(server->port());
+  ExpectAnswer(client, 3 * kBudget);
+  EXPECT_EQ(server->Metric(kShed), 0);
+}
+
+TEST_F(MemoryContractTest, AReaderThatDripsIsClosedWhileOthersWait) {
+  const auto server = ServeAnswers(/*stall_ms=*/300);
+  Client next(server->port());
+  ExpectAnswer(next, 3'000'000);
+  const auto slow = AskAndNotRead(*server, 3'000'000);
+  std::atomic<bool> stop{false};
+  std::thread drip([&] {
+    while (!stop.load()) {
+      if (slow->Readable(10)) slow->Read(200);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  ExpectAnswer(next, 3'000'000);
+  stop.store(true);
+  drip.join();
+  EXPECT_EQ(server->Metric(kStalled), 1);
+}
+
+TEST_F(MemoryContractTest, WholeRequestsAreServedWhilePartialOnesFillTheBudget) {
+  const auto server = ServeRequests();
+  const std::string frame = Framed(Pattern(1 << 20, 1));
+  std::vector<std::unique_ptr<Client>> partials;
+  for (int i = 0; i < 4; ++i) {
+    partials.push_back(std::make_unique<Client>(server->port()));
+    partials.back()->Send(absl::string_view(frame).substr(0, 500'000));
+  }
+  ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
+  EXPECT_LE(server->Metric(kUsed), (2 << 20) / 8 * 7);
+  Client small(server->port());
+  for (size_t i = 0; i < 50; ++i) ExpectEcho(small, Pattern(i * 100, 1));
+  // One in two pieces that fits what may be received ahead is as good as whole.
+  const std::string split = Framed(Pattern(30'000, 2));
+  small.Send(absl::string_view(split).substr(0, 10'000));
+  EXPECT_FALSE(small.Readable(20));
+  small.Send(absl::string_view(split).substr(10'000));
+  EXPECT_TRUE(small.ReadFrame() == Pattern(30'000, 2));
+}
+
+TEST_F(MemoryContractTest, ManyThatDoNotSendAreClosedAndALargeRequestGetsThrough) {
+  const auto server = ServeRequests();
+  const std::string frame = Framed(Pattern(1 << 20, 1));
+  std::vector<std::unique_ptr<Client>> partials;
+  for (int i = 0; i < 30; ++i) {
+    partials.push_back(std::make_unique<Client>(server->port()));
+    partials.back()->Send(absl::string_view(frame).substr(0, 80'000));
+  }
+  ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
+  Client large(server->port());
+  const std::string payload = Pattern(1'000'000, 2);
+  large.SendInBackground(Framed(payload));
+  EXPECT_TRUE(large.ReadFrame() == payload);
+  // It waited for more than one of them, and they were closed together.
+  EXPECT_GE(server->Metric(kBroken), 4);
+  partials.clear();
+  EXPECT_TRUE(AwaitTrue([&] { return server->Metric(kUsed) == 0; }));
+}
+
+TEST_F(MemoryContractTest, OneThatTricklesHoldsNobodyUp) {
+  const auto server = ServeRequests();
+  const std::string frame = Framed(Pattern(1 << 20, 1));
+  std::vector<std::unique_ptr<Client>> partials;
+  for (int i = 0; i < 4; ++i) {
+    partials.push_back(std::make_unique<Client>(server->port()));
+    partials.back()->Send(absl::string_view(frame).substr(0, 450'000));
+  }
+  std::atomic<bool> stop{false};
+  std::thread trickle([&] {
+    for (size_t at = 450'000; !stop.load(); ++at) {
+      for (auto& client : partials) client->Send(absl::string_view(frame).substr(at, 1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  Client large(server->port());
+  const std::string payload = Pattern(1'000'000, 2);
+  large.SendInBackground(Framed(payload));
+  EXPECT_TRUE(large.ReadFrame() == payload);
+  stop.store(true);
+  trickle.join();
+  EXPECT_GE(server->Metric(kBroken), 1);
+}
+
+}  // namespace
+}  // namespace gyre::testing
