@@ -1,5 +1,6 @@
 #include "engine/broker/apis.h"
 
+#include "engine/broker/broker_metrics.h"
 #include "engine/broker/handlers/api_versions.h"
 #include "engine/broker/handlers/create_topics.h"
 #include "engine/broker/handlers/delete_topics.h"
@@ -89,8 +90,9 @@ void ApiRequestHandler::Start(Request* request) {
     if (api->key != ApiKey::kApiVersions) {
       return request->CloseConnection("api version is not served");
     }
-    return ReplyUnsupportedApiVersions(
-        RequestContext(request, &allocator_, api->key, version, correlation_id, "", ""));
+    return ReplyUnsupportedApiVersions(RequestContext(request, &allocator_,
+                                                      &services_.metrics.errors, api->key, version,
+                                                      correlation_id, "", ""));
   }
   wire::Reader reader(frame);
   proto::RequestHeader header;
@@ -99,8 +101,9 @@ void ApiRequestHandler::Start(Request* request) {
   }
   request->client_id.Set(header.client_id.value_or(""));
   HandlerOf(api->key)(
-      services_, RequestContext(request, &allocator_, api->key, version, correlation_id,
-                                header.client_id.value_or(""), reader.ReadRaw(reader.remaining())));
+      services_, RequestContext(request, &allocator_, &services_.metrics.errors, api->key, version,
+                                correlation_id, header.client_id.value_or(""),
+                                reader.ReadRaw(reader.remaining())));
 }
 
 }  // namespace gyre

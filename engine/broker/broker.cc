@@ -52,7 +52,7 @@ Broker::Broker(const BrokerOptions& options, std::unique_ptr<DataDirectory> dire
       produce_purgatory_(*options.clock, *options.timer, *options.lane),
       fetch_purgatory_(*options.clock, *options.timer, *options.lane),
       replicas_(config_, produce_purgatory_, fetch_purgatory_),
-      services_{config_, *options.clock, metadata_, replicas_, nullptr},
+      services_{config_, *options.clock, metadata_, replicas_, counts_, nullptr},
       request_handler_(services_, *options.response_allocator) {
   config_.cluster_id = directory_->cluster_id();
   MetadataStoreOptions store;
@@ -158,6 +158,7 @@ absl::Status Broker::Close() {
 
 void Broker::AddMetrics(MetricRegistry& metrics) {
   metrics_ = &metrics;
+  counts_.Register(metrics);
   const auto add = [&](absl::string_view name, absl::string_view help,
                        MetricRegistry::ReadGauge read) {
     metrics.AddCallbackGauge(name, help, "", read, this);

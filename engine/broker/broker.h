@@ -22,6 +22,7 @@
 #include "engine/base/uuid.h"
 #include "engine/broker/apis.h"
 #include "engine/broker/broker_config.h"
+#include "engine/broker/broker_metrics.h"
 #include "engine/broker/broker_services.h"
 #include "engine/broker/metadata_cache.h"
 #include "engine/broker/metadata_image.h"
@@ -91,7 +92,8 @@ class Broker {
   // every log, leaves the clean-stop marker.
   absl::Status Close();
 
-  // Gauges that read this broker; gone with it.
+  // What it counts, and gauges that read this broker and are gone with it. Before the
+  // first request.
   void AddMetrics(MetricRegistry& metrics);
 
   const BrokerConfig& config() const { return config_; }
@@ -131,6 +133,7 @@ class Broker {
   ReplicaManager replicas_;
   std::unique_ptr<MetadataStore> metadata_store_;
   std::unique_ptr<LogManager> logs_;
+  BrokerMetrics counts_;
   BrokerServices services_;
   ApiRequestHandler request_handler_;
   MetricRegistry* metrics_ = nullptr;

@@ -11,12 +11,14 @@ class MetadataCache;
 class MetadataController;
 class ReplicaManager;
 struct BrokerConfig;
+struct BrokerMetrics;
 
 struct BrokerServices {
   const BrokerConfig& config;
   const Clock& clock;
   MetadataCache& metadata;
   ReplicaManager& replicas;
+  BrokerMetrics& metrics;
   MetadataController* controller;  // never null while requests are served
 };
 

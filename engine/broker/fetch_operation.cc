@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/broker/broker_config.h"
+#include "engine/broker/broker_metrics.h"
 #include "engine/broker/replica_manager.h"
 
 namespace gyre {
@@ -162,6 +163,7 @@ void FetchOperation::OnComplete() {
 }
 
 void FetchOperation::Answer() {
+  TopicMetrics& metrics = services_.metrics.topics;
   proto::FetchResponse response;
   std::vector<FileSlice> slices;
   slices.reserve(partition_count_);
@@ -188,7 +190,10 @@ void FetchOperation::Answer() {
         partition.diverging_epoch.epoch = state.diverging.leader_epoch;
         partition.diverging_epoch.end_offset = state.diverging.end_offset;
       }
+      metrics.fetch_requests.Increment();
+      if (state.error != ErrorCode::kNone) metrics.failed_fetch_requests.Increment();
       if (state.slice.size_bytes == 0) continue;
+      metrics.bytes_out.Add(state.slice.size_bytes);
       partition.records = wire::RecordsView::External(static_cast<size_t>(state.slice.size_bytes));
       slices.push_back(std::move(state.slice));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/broker/broker_metrics.h"
 #include "engine/broker/replica_manager.h"
 
 namespace gyre {
@@ -74,12 +75,26 @@ void ProduceOperation::AfterAppends() {
   for (TopicState& topic : topics_) {
     for (PartitionState& state : topic.partitions) {
       if (state.error == ErrorCode::kNone) state.error = state.append.error;
+      CountAppend(state);
       state.append.records = absl::string_view();
     }
   }
   context_.ReleaseFrame();
   if (acks_ == kAcksAll) return AwaitSettled();
   Answer();
+}
+
+void ProduceOperation::CountAppend(const PartitionState& state) const {
+  TopicMetrics& metrics = services_.metrics.topics;
+  const auto bytes = static_cast<int64_t>(state.append.records.size());
+  metrics.produce_requests.Increment();
+  if (state.error == ErrorCode::kNone) {
+    metrics.messages_in.Add(state.append.last_offset - state.append.base_offset + 1);
+    metrics.bytes_in.Add(bytes);
+    return;
+  }
+  metrics.failed_produce_requests.Increment();
+  if (state.error == ErrorCode::kMessageTooLarge) metrics.bytes_rejected.Add(bytes);
 }
 
 void ProduceOperation::AwaitSettled() {
@@ -123,6 +138,12 @@ void ProduceOperation::OnComplete() {
   Answer();
 }
 
+void ProduceOperation::CountErrors() const {
+  for (const TopicState& topic : topics_) {
+    for (const PartitionState& state : topic.partitions) context_.CountError(state.error);
+  }
+}
+
 bool ProduceOperation::HasError() const {
   for (const TopicState& topic : topics_) {
     for (const PartitionState& state : topic.partitions) {
@@ -135,8 +156,9 @@ bool ProduceOperation::HasError() const {
 void ProduceOperation::Answer() {
   if (acks_ == kAcksNone) {
     // Closing is the only way to tell a client that expects no answer.
-    if (HasError()) return context_.Close("a produce request with acks=0 failed");
-    return context_.ReplyNothing();
+    if (!HasError()) return context_.ReplyNothing();
+    CountErrors();
+    return context_.Close("a produce request with acks=0 failed");
   }
   proto::ProduceResponse response;
   response.responses.resize(topics_.size());

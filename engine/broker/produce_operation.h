@@ -59,11 +59,13 @@ class ProduceOperation final : public DelayedOperation {
   static void OnAppended(AppendRequest* append);
   void FinishAppend();
   void AfterAppends();
+  void CountAppend(const PartitionState& state) const;
   void AwaitSettled();
   // True when the partition's outcome is known.
   bool Settle(PartitionState& state);
   void Answer();
   bool HasError() const;
+  void CountErrors() const;
 
   const BrokerServices& services_;
   RequestContext context_;

@@ -3,7 +3,7 @@
 //
 // Threads: handoff, like the Request behind it. Views into the frame end with
 // ReleaseFrame().
-// Borrows: the Request (gone after the first Reply… or Close) and the allocator.
+// Borrows: the Request (gone after the first Reply… or Close), allocator and metrics.
 // Invariant: exactly one of Reply, ReplyNothing and Close is called, once, over
 // all copies.
 #ifndef GYRE_ENGINE_BROKER_REQUEST_CONTEXT_H_
@@ -14,6 +14,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/broker/broker_metrics.h"
 #include "engine/fs/file_slice.h"
 #include "engine/memory/buffer.h"
 #include "engine/memory/buffer_allocator.h"
@@ -30,10 +31,12 @@ class RequestContext {
   // What the arrays of one decoded request may take in memory.
   static constexpr size_t kMaxDecodedBytes = size_t{64} << 20;
 
-  RequestContext(Request* request, BufferAllocator* allocator, ApiKey api, int16_t version,
-                 int32_t correlation_id, absl::string_view client_id, absl::string_view body)
+  RequestContext(Request* request, BufferAllocator* allocator, ErrorMetrics* errors, ApiKey api,
+                 int16_t version, int32_t correlation_id, absl::string_view client_id,
+                 absl::string_view body)
       : request_(request),
         allocator_(allocator),
+        errors_(errors),
         api_(api),
         version_(version),
         correlation_id_(correlation_id),
@@ -73,9 +76,12 @@ class RequestContext {
     Buffer buffer = allocator_->Allocate(static_cast<uint32_t>(size_bytes));
     wire::Writer writer(buffer.data(), size_bytes);
     proto::EncodeResponse(writer, response, correlation_id_, version);
+    ForEachErrorCode(response, [this](ErrorCode code) { CountError(code); });
     Send(std::move(buffer), writer, slices);
   }
   void ReplyNothing() const { request_->ReplyNothing(); }
+  // For an error that no answer tells.
+  void CountError(ErrorCode code) const { errors_->Count(api_, code); }
   // `reason` has static storage.
   void Close(const char* reason) const { request_->CloseConnection(reason); }
 
@@ -90,6 +96,7 @@ class RequestContext {
 
   Request* request_;
   BufferAllocator* allocator_;
+  ErrorMetrics* errors_;
   ApiKey api_;
   int16_t version_;
   int32_t correlation_id_;

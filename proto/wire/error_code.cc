@@ -12,8 +12,7 @@ struct Entry {
   bool retriable;
 };
 
-// Indexed by code - kFirstCode; the codes have no gaps.
-constexpr int kFirstCode = -1;
+// Indexed by code - kFirstErrorCode.
 constexpr Entry kEntries[] = {
     {"UNKNOWN_SERVER_ERROR", false},
     {"NONE", false},
@@ -154,13 +153,12 @@ constexpr Entry kEntries[] = {
     {"STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", false},
     {"CONTROLLER_ID_NOT_REGISTERED", false},
 };
-static_assert(std::size(kEntries) ==
-              static_cast<int>(ErrorCode::kControllerIdNotRegistered) - kFirstCode + 1);
+static_assert(std::size(kEntries) == static_cast<size_t>(kErrorCodeCount));
 
 constexpr Entry kUnlisted = {"UNKNOWN_ERROR_CODE", false};
 
 const Entry& Find(ErrorCode code) {
-  const int index = static_cast<int>(code) - kFirstCode;
+  const int index = static_cast<int>(code) - kFirstErrorCode;
   if (index < 0 || static_cast<size_t>(index) >= std::size(kEntries)) return kUnlisted;
   return kEntries[index];
 }
