@@ -33,9 +33,9 @@ void ErrorMetrics::Register(MetricRegistry& registry) {
 
 void ErrorMetrics::Count(ApiKey api, ErrorCode code) {
   if (registry_ == nullptr) return;
-  const int listed = static_cast<int>(code) - kFirstErrorCode;
-  const size_t index =
-      listed >= 0 && listed < kErrorCodeCount ? static_cast<size_t>(listed) : kCodes - 1;
+  const int value = static_cast<int>(code);
+  const bool listed = value >= kFirstCode && value <= kLastCode;
+  const size_t index = listed ? static_cast<size_t>(value - kFirstCode) : kCodes - 1;
   Series& series = series_[static_cast<size_t>(api) * kCodes + index];
   if (!series.made.load(std::memory_order_acquire)) [[unlikely]]
     Make(api, code, series);

@@ -41,7 +41,10 @@ class ErrorMetrics {
   void Count(ApiKey api, ErrorCode code);
 
  private:
-  static constexpr size_t kCodes = kErrorCodeCount + 1;  // the last one: what is not listed
+  static constexpr int kFirstCode = static_cast<int>(ErrorCode::kUnknownServerError);
+  static constexpr int kLastCode = static_cast<int>(ErrorCode::kControllerIdNotRegistered);
+  // The listed ones have no gaps; one more for what is not listed.
+  static constexpr size_t kCodes = kLastCode - kFirstCode + 2;
 
   struct Series {
     std::atomic<bool> made{false};  // released after `counter` is set

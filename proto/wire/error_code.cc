@@ -12,7 +12,8 @@ struct Entry {
   bool retriable;
 };
 
-// Indexed by code - kFirstErrorCode.
+// Indexed by code - kFirstCode; the codes have no gaps.
+constexpr int kFirstCode = -1;
 constexpr Entry kEntries[] = {
     {"UNKNOWN_SERVER_ERROR", false},
     {"NONE", false},
@@ -153,12 +154,13 @@ constexpr Entry kEntries[] = {
     {"STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", false},
     {"CONTROLLER_ID_NOT_REGISTERED", false},
 };
-static_assert(std::size(kEntries) == static_cast<size_t>(kErrorCodeCount));
+static_assert(std::size(kEntries) ==
+              static_cast<int>(ErrorCode::kControllerIdNotRegistered) - kFirstCode + 1);
 
 constexpr Entry kUnlisted = {"UNKNOWN_ERROR_CODE", false};
 
 const Entry& Find(ErrorCode code) {
-  const int index = static_cast<int>(code) - kFirstErrorCode;
+  const int index = static_cast<int>(code) - kFirstCode;
   if (index < 0 || static_cast<size_t>(index) >= std::size(kEntries)) return kUnlisted;
   return kEntries[index];
 }

@@ -152,11 +152,6 @@ enum class ErrorCode : int16_t {
   kControllerIdNotRegistered = 136,
 };
 
-// The listed codes have no gaps.
-inline constexpr int kFirstErrorCode = -1;
-inline constexpr int kErrorCodeCount =
-    static_cast<int>(ErrorCode::kControllerIdNotRegistered) - kFirstErrorCode + 1;
-
 // The protocol's own name, such as "NOT_LEADER_OR_FOLLOWER"; "UNKNOWN_ERROR_CODE" for a
 // code that is not listed.
 absl::string_view ErrorCodeName(ErrorCode code);
