@@ -18,6 +18,10 @@ class Fifo {
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
 
+  // Room for `count` and more.
+  void Reserve(size_t count) {
+    while (ring_.size() < count) Grow();
+  }
   void PushBack(T value) {
     if (count_ == ring_.size()) Grow();
     ring_[Index(count_++)] = std::move(value);

@@ -78,6 +78,12 @@ void TimingWheel::Push(Bag* bag, TimerEntry* entry, int64_t expiry_tick) {
   chunk->items[chunk->count++] = {expiry_tick, entry};
 }
 
+void TimingWheel::MakeLevels(int64_t ahead_ns) {
+  const auto ahead_ticks = static_cast<uint64_t>(ahead_ns / tick_ns_);
+  for (size_t i = 0; LevelAt(i).span_ticks <= ahead_ticks; ++i) {
+  }
+}
+
 void TimingWheel::Add(TimerEntry* entry) {
   ++size_;
   Insert(entry, ExpiryTick(entry->deadline_ns));

@@ -60,6 +60,10 @@ class TimingWheel {
   // Takes out what is left.
   ~TimingWheel();
 
+  // Makes the levels for deadlines up to `ahead_ns` from now, for who must not allocate
+  // later.
+  void MakeLevels(int64_t ahead_ns);
+
   // The entry is in no list. One whose deadline has passed is collected by the
   // next AdvanceTo.
   void Add(TimerEntry* entry);

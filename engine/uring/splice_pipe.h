@@ -40,7 +40,9 @@ class SplicePipePool {
 
   // Opens pipes as they are first needed. max_pipes > 0.
   SplicePipePool(Ring& ring, size_t max_pipes, size_t pipe_capacity_bytes)
-      : ring_(ring), max_pipes_(max_pipes), pipe_capacity_bytes_(pipe_capacity_bytes) {}
+      : ring_(ring), max_pipes_(max_pipes), pipe_capacity_bytes_(pipe_capacity_bytes) {
+    idle_.reserve(max_pipes);
+  }
   SplicePipePool(const SplicePipePool&) = delete;
   SplicePipePool& operator=(const SplicePipePool&) = delete;
   // Closes the idle pipes; a leased one is its holder's to Discard first.

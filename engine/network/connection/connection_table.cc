@@ -15,15 +15,17 @@ ConnectionSlot* ConnectionTable::Acquire() {
     free_.pop_back();
   } else {
     if (made_ == max_slots_) return nullptr;
-    if (made_ % kChunkSlots == 0) chunks_.push_back(std::make_unique<Chunk>());
+    if (made_ % kChunkSlots == 0) {
+      chunks_.push_back(std::make_unique<Chunk>());
+      // So that Release never allocates.
+      free_.reserve(chunks_.size() * kChunkSlots);
+    }
     Chunk& chunk = *chunks_.back();
     slot =
         new (&chunk.storage[size_t{chunk.made} * sizeof(ConnectionSlot)]) ConnectionSlot(limits_);
     slot->index = made_++;
     slot->generation = first_generation_;
     ++chunk.made;
-    // So that Release never allocates.
-    free_.reserve(size_t{made_});
   }
   slot->generation = (slot->generation + 1) & ((1u << (32 - kOperationBits)) - 1);
   last_generation_ = std::max(last_generation_, slot->generation);

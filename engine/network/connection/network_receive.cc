@@ -26,29 +26,28 @@ void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
   const uint32_t size_bytes = bytes.size_bytes();
   if (size_bytes == 0) return;
   pending_bytes_ += size_bytes;
-  if (pending_.size() > first_ && size_bytes <= kPackBytes) {
-    Pending& last = pending_.back();
-    if (last.spare_bytes < size_bytes) {
+  if (!pending_.empty() && size_bytes <= kPackBytes) {
+    if (pending_.back().spare_bytes < size_bytes) {
       Buffer block = memory.Allocate(kPackBlockBytes);
       block.Truncate(0);
-      pending_.push_back(Pending{std::move(block), kPackBlockBytes});
+      pending_.PushBack({std::move(block), kPackBlockBytes}, memory);
     }
-    Pending& tail = pending_.back();
+    ReceivedPieces::Piece& tail = pending_.back();
     std::memcpy(tail.bytes.data() + tail.bytes.size_bytes(), bytes.data(), size_bytes);
     tail.bytes.Truncate(tail.bytes.size_bytes() + size_bytes);
     tail.spare_bytes -= size_bytes;
     return;
   }
-  pending_.push_back(Pending{std::move(bytes), 0});
+  pending_.PushBack({std::move(bytes), 0}, memory);
 }
 
 bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
   if (!has_unseen()) return false;
   if (assembling_) return total_bytes_ == 0 || assembled_bytes_ + pending_bytes_ >= total_bytes_;
-  const FrameDecoder::Verdict verdict = decoder.Inspect(front().bytes.view(), 0);
+  const FrameDecoder::Verdict verdict = decoder.Inspect(front().view(), 0);
   switch (verdict.kind) {
     case FrameDecoder::Kind::kNeedMore:
-      return front().bytes.size_bytes() < pending_bytes_;
+      return front().size_bytes() < pending_bytes_;
     case FrameDecoder::Kind::kFrame:
       return verdict.skip_bytes + verdict.payload_bytes <= pending_bytes_;
     case FrameDecoder::Kind::kInvalid:
@@ -59,32 +58,21 @@ bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
 
 void NetworkReceive::DropFront(uint32_t bytes) {
   pending_bytes_ -= bytes;
-  Pending& pending = front();
-  pending.bytes.RemovePrefix(bytes);
-  if (!pending.bytes.empty()) return;
-  pending.bytes.Reset();
-  if (++first_ == pending_.size()) {
-    // Not clear(), which would give its memory back: the next to wait take it.
-    pending_.erase(pending_.begin(), pending_.end());
-    first_ = 0;
-  }
+  pending_.front().bytes.RemovePrefix(bytes);
+  if (front().empty()) pending_.PopFront();
 }
 
-void NetworkReceive::PushFront(Buffer bytes) {
+void NetworkReceive::PushFront(Buffer bytes, ReceiveMemory& memory) {
   if (bytes.empty()) return;
   pending_bytes_ += bytes.size_bytes();
-  if (first_ > 0) {
-    pending_[--first_] = Pending{std::move(bytes), 0};
-  } else {
-    pending_.insert(pending_.begin(), Pending{std::move(bytes), 0});
-  }
+  pending_.PushFront({std::move(bytes), 0}, memory);
 }
 
 NetworkReceive::Status NetworkReceive::Next(const FrameDecoder& decoder, ReceiveMemory& memory,
                                             Frame* frame, const char** reason) {
   if (!assembling_) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
-    const Buffer& bytes = front().bytes;
+    const Buffer& bytes = front();
     const FrameDecoder::Verdict verdict = decoder.Inspect(bytes.view(), 0);
     switch (verdict.kind) {
       case FrameDecoder::Kind::kInvalid:
@@ -166,7 +154,7 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
   while (total_bytes_ == 0) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const auto take = static_cast<uint32_t>(
-        std::min<int64_t>(front().bytes.size_bytes(), max_bytes - assembled_bytes_));
+        std::min<int64_t>(front().size_bytes(), max_bytes - assembled_bytes_));
     if (take == 0) {
       *reason = "no end of the request's head within the limit";
       return Status::kInvalid;
@@ -178,7 +166,7 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
       if (grown > kFreeBytes && !TryChargeUpTo(grown, memory)) return Status::kNoMemory;
       Grow(static_cast<uint32_t>(grown), memory);
     }
-    std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
+    std::memcpy(assembly_.data() + assembled_bytes_, front().data(), take);
     assembled_bytes_ += take;
     DropFront(take);
     const FrameDecoder::Verdict verdict = decoder.Inspect(
@@ -195,7 +183,7 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
         if (total_bytes < assembled_bytes_) {
           // More was gathered than the frame has: the rest goes back.
           const auto surplus = static_cast<uint32_t>(assembled_bytes_ - total_bytes);
-          PushFront(assembly_.Slice(static_cast<uint32_t>(total_bytes), surplus));
+          PushFront(assembly_.Slice(static_cast<uint32_t>(total_bytes), surplus), memory);
           assembled_bytes_ = total_bytes;
         }
         if (charged_bytes_ > total_bytes) {
@@ -205,7 +193,7 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
         const Status status = StartAssembly(total_bytes, verdict.skip_bytes, memory);
         if (status != Status::kFrame) {
           // Asked again later, from the bytes that are gathered.
-          PushFront(assembly_.Slice(0, static_cast<uint32_t>(assembled_bytes_)));
+          PushFront(assembly_.Slice(0, static_cast<uint32_t>(assembled_bytes_)), memory);
           memory.Uncharge(std::exchange(charged_bytes_, 0), MemoryUse::kPartial);
           assembled_bytes_ = 0;
           assembly_.Reset();
@@ -233,7 +221,7 @@ NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
   while (assembled_bytes_ < total_bytes_) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const auto take = static_cast<uint32_t>(
-        std::min<int64_t>(front().bytes.size_bytes(), total_bytes_ - assembled_bytes_));
+        std::min<int64_t>(front().size_bytes(), total_bytes_ - assembled_bytes_));
     const int64_t needed_bytes = assembled_bytes_ + take;
     if (large_ && !whole && !TryChargeUpTo(InRange(needed_bytes), memory)) {
       return Status::kNoMemory;
@@ -246,7 +234,7 @@ NetworkReceive::Status NetworkReceive::FillAssembly(ReceiveMemory& memory) {
       if (!whole && !TryChargeUpTo(grown, memory)) return Status::kNoMemory;
       Grow(static_cast<uint32_t>(grown), memory);
     }
-    std::memcpy(assembly_.data() + assembled_bytes_, front().bytes.data(), take);
+    std::memcpy(assembly_.data() + assembled_bytes_, front().data(), take);
     assembled_bytes_ += take;
     DropFront(take);
   }
@@ -307,11 +295,11 @@ void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
   Buffer block;
   uint32_t room_bytes = 0;
   int64_t left_bytes = pending_bytes_;
-  for (; first_ < pending_.size(); ++first_) {
-    absl::string_view bytes = front().bytes.view();
+  for (; !pending_.empty(); pending_.PopFront()) {
+    absl::string_view bytes = front().view();
     while (!bytes.empty()) {
       if (room_bytes == 0) {
-        if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+        if (block.block() != nullptr) to->pending_.PushBack({std::move(block), 0}, memory);
         room_bytes = static_cast<uint32_t>(std::min<int64_t>(left_bytes, kSlabMaxBytes));
         block = memory.Allocate(room_bytes);
         block.Truncate(0);
@@ -323,9 +311,8 @@ void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
       left_bytes -= take;
       bytes.remove_prefix(take);
     }
-    front().bytes.Reset();
   }
-  if (block.block() != nullptr) to->pending_.push_back(Pending{std::move(block), 0});
+  if (block.block() != nullptr) to->pending_.PushBack({std::move(block), 0}, memory);
   to->pending_bytes_ = pending_bytes_;
   to->seen_bytes_ = seen_bytes_;
   to->assembly_ = std::move(assembly_);
@@ -341,8 +328,7 @@ void NetworkReceive::MoveTo(NetworkReceive* to, ReceiveMemory& memory) {
 
 void NetworkReceive::Clear(ReceiveMemory& memory) {
   if (charged_bytes_ > 0) memory.Uncharge(std::exchange(charged_bytes_, 0), MemoryUse::kPartial);
-  pending_.clear();
-  first_ = 0;
+  pending_.Clear();
   pending_bytes_ = 0;
   assembly_.Reset();
   assembling_ = false;

@@ -19,9 +19,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/container/inlined_vector.h"
 #include "engine/memory/buffer.h"
 #include "engine/memory/memory_pool.h"
+#include "engine/network/connection/received_pieces.h"
 #include "engine/network/frame_decoder.h"
 
 namespace gyre {
@@ -114,15 +114,9 @@ class NetworkReceive {
   void Clear(ReceiveMemory& memory);
 
  private:
-  struct Pending {
-    Buffer bytes;
-    uint32_t spare_bytes = 0;  // free room behind `bytes`, ours to append to
-  };
-
-  Pending& front() { return pending_[first_]; }
-  const Pending& front() const { return pending_[first_]; }
+  const Buffer& front() const { return pending_.front().bytes; }
   void DropFront(uint32_t bytes);
-  void PushFront(Buffer bytes);
+  void PushFront(Buffer bytes, ReceiveMemory& memory);
   Status StartAssembly(int64_t total_bytes, uint32_t skip_bytes, ReceiveMemory& memory);
   void Grow(uint32_t capacity_bytes, ReceiveMemory& memory);
   Status FillAssembly(ReceiveMemory& memory);
@@ -133,9 +127,7 @@ class NetworkReceive {
   // Charges until the frame holds `bytes` of the budget.
   bool TryChargeUpTo(int64_t bytes, ReceiveMemory& memory);
 
-  // A short FIFO: the front is at first_.
-  absl::InlinedVector<Pending, 1> pending_;
-  uint32_t first_ = 0;
+  ReceivedPieces pending_;
   uint32_t seen_bytes_ = 0;  // of an undecided assembly
   int64_t pending_bytes_ = 0;
 

@@ -39,6 +39,10 @@ struct NewConnection {
 // Threads: Push any; TryPop and Empty the processor. A lock, over one move.
 class NewConnectionQueue {
  public:
+  NewConnectionQueue() {
+    MutexLock lock(mutex_);
+    waiting_.Reserve(kRoom);
+  }
   void Push(NewConnection connection) {
     MutexLock lock(mutex_);
     waiting_.PushBack(std::move(connection));
@@ -57,6 +61,9 @@ class NewConnectionQueue {
   void CountWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     count_.store(waiting_.size(), std::memory_order_seq_cst);
   }
+
+  // A burst beyond it makes room for itself, once.
+  static constexpr size_t kRoom = 64;
 
   Mutex mutex_;
   Fifo<NewConnection> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -19,6 +19,9 @@
 
 namespace gyre {
 
+// What one send takes at most.
+inline constexpr int kGatherParts = 64;
+
 class OutputQueue {
  public:
   OutputQueue() = default;

@@ -34,8 +34,6 @@
 
 namespace gyre {
 
-inline constexpr int kGatherParts = 64;
-
 // What an operation in the kernel points to, and a pipe's content.
 struct Transfer {
   msghdr message = {};

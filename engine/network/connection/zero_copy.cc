@@ -33,6 +33,7 @@ void ZeroCopySends::Start(ConnectionSlot& slot, const iovec* parts, int count, i
   if (free_.empty()) {
     const auto made = static_cast<uint32_t>(records_.size());
     records_.push_back(std::make_unique<Record>(made));
+    records_.back()->buffers.reserve(kGatherParts);
     free_.reserve(records_.capacity());
     free_.push_back(made);
   }

@@ -77,7 +77,7 @@ class ZeroCopySends {
     const uint32_t index;
     uint32_t generation = 0;
     int64_t bytes = 0;
-    std::vector<Buffer> buffers;  // its memory stays for the next send
+    std::vector<Buffer> buffers;  // with room for every part of a send
   };
 
   Record* Find(const uring::Token& token);

@@ -32,6 +32,7 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {
+  deadlines_.MakeLevels(kTimedAheadNs);
   seat_.Take(*ring_, metrics_.responses_queued);
   thread_.kind = NetworkThread::Kind::kProcessor;
   thread_.index = seat_.index();

@@ -257,6 +257,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr size_t kRequestsMadeAtOnce = 32;
   // Connections told to a list in one turn.
   static constexpr uint32_t kListedPerTurn = 64;
+  // How far ahead deadlines usually lie.
+  static constexpr int64_t kTimedAheadNs = 3'600'000'000'000;
   // A connection that has not sent a request yet when draining begins may still send
   // one within this time: its peer was let in, and nobody else will answer it.
   static constexpr int64_t kDrainGraceNs = 1'000'000'000;

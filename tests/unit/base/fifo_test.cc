@@ -35,6 +35,15 @@ TEST(FifoTest, WhatWasTakenOutIsNotHeld) {
   EXPECT_EQ(element.use_count(), 1);
 }
 
+TEST(FifoTest, ReservedRoomKeepsWhatIsThere) {
+  Fifo<int> fifo;
+  for (int i = 0; i < 5; ++i) fifo.PushBack(i);
+  fifo.PopFront();
+  fifo.Reserve(100);
+  for (int i = 5; i < 90; ++i) fifo.PushBack(i);
+  for (int i = 1; i < 90; ++i) EXPECT_EQ(fifo.PopFront(), i);
+}
+
 TEST(FifoTest, RemovingLeavesTheOthersInOrder) {
   Fifo<int> fifo;
   for (const int value : {9, 9, 9}) fifo.PushBack(value);
