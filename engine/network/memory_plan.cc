@@ -10,10 +10,10 @@
 namespace gyre {
 namespace {
 
-// The program, its stacks, tables and what the allocator keeps: so much, and one
-// sixteenth of the limit.
+// The program, its stacks and tables, and what the heap keeps of freed memory until it
+// is trimmed: so much, and one eighth of the limit.
 constexpr int64_t kProgramBytes = 32 << 20;
-constexpr int64_t kProgramShare = 16;
+constexpr int64_t kProgramShare = 8;
 // The slab is at most one so many-th of the limit.
 constexpr int64_t kSlabShare = 8;
 // What zero copy may pin is at most one so many-th of the answers' part.

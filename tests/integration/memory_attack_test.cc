@@ -79,6 +79,8 @@ void Answer(Request* request, BufferAllocator& buffers) {
         options.memory_limit_bytes = kLimitBytes;
         options.queued_max_requests = 64;
         options.sockets.listen_backlog_size = 4096;
+        // Else the kernel would hold the answers that are not read.
+        options.sockets.send_buffer_bytes = 128 * 1024;
       });
   buffers.store(&server.server().response_buffers());
   const uint16_t port = server.port();
@@ -195,7 +197,7 @@ class MemoryAttackTest : public ::testing::Test {
                 static_cast<long long>(counted[0]), static_cast<long long>(counted[1]),
                 static_cast<long long>(counted[2]));
     EXPECT_GT(counted[0], 0);
-    EXPECT_GT(counted[1] + counted[2], 0);
+    EXPECT_GT(counted[1], 0);
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;

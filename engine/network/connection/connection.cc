@@ -55,7 +55,7 @@ Connection Connection::Migrated(const Limits& limits) const {
   migrated.detached_ = false;
   migrated.draining_ = false;
   migrated.starved_ = false;
-  migrated.waiting_for_memory_ = false;
+  migrated.SetWaitingForMemory(false);
   return migrated;
 }
 
@@ -72,10 +72,9 @@ bool Connection::ShouldEnd() const {
 
 bool Connection::WantsReceive() const {
   if (receiving_ != Receiving::kNone || peer_finished_ || closing_) return false;
-  // What waits for memory with a frame that is not large may yet come whole.
-  if (starved_ || (waiting_for_memory_ && in_large_frame_)) return false;
+  if (starved_ || (waiting_for_memory_ && !completes_frame_)) return false;
   if (draining_ && !mid_frame_) return false;
-  return unparsed_bytes_ <= limits_->receive_ahead_bytes;
+  return unparsed_bytes_ <= ahead_limit();
 }
 
 bool Connection::WantsCancel() const {
@@ -85,7 +84,7 @@ bool Connection::WantsCancel() const {
   if (!limits_->receive_is_multishot && !closing_ && !(draining_ && !mid_frame_)) return false;
   if (closing_ || wants_direct_ || in_large_frame_) return true;
   if (draining_ && !mid_frame_) return true;
-  return unparsed_bytes_ > limits_->receive_ahead_bytes;
+  return unparsed_bytes_ > ahead_limit();
 }
 
 void Connection::ApplyMute(MuteEvent event) {

@@ -39,6 +39,8 @@ class Connection {
  public:
   struct Limits {
     int64_t receive_ahead_bytes = 64 * 1024;
+    // The same for a frame that waits for memory and would then be whole.
+    int64_t complete_ahead_bytes = 64 * 1024;
     int32_t max_in_flight = 1;
     int64_t max_in_flight_bytes = INT64_MAX;
     bool receive_is_multishot = true;
@@ -88,7 +90,11 @@ class Connection {
   }
   // Waiting for provided buffers, for memory, or for room in the request channel.
   void SetStarved(bool starved) { starved_ = starved; }
-  void SetWaitingForMemory(bool waiting) { waiting_for_memory_ = waiting; }
+  // `completes_frame`: what it waits with is received on, and whole it need not wait.
+  void SetWaitingForMemory(bool waiting, bool completes_frame = false) {
+    waiting_for_memory_ = waiting;
+    completes_frame_ = completes_frame;
+  }
   void SetParked(bool parked) { parked_ = parked; }
   bool starved() const { return starved_; }
   bool waiting_for_memory() const { return waiting_for_memory_; }
@@ -200,6 +206,9 @@ class Connection {
   bool ShouldEnd() const;
   bool WantsReceive() const;
   bool WantsCancel() const;
+  int64_t ahead_limit() const {
+    return completes_frame_ ? limits_->complete_ahead_bytes : limits_->receive_ahead_bytes;
+  }
   int32_t in_flight_limit() const {
     return one_at_a_time_ || alone_in_flight_ ? 1 : limits_->max_in_flight;
   }
@@ -230,6 +239,7 @@ class Connection {
   bool hangup_told_ : 1 = false;
   bool starved_ : 1 = false;
   bool waiting_for_memory_ : 1 = false;
+  bool completes_frame_ : 1 = false;
   bool parked_ : 1 = false;
   bool run_active_ : 1 = false;
   bool one_at_a_time_ : 1 = false;

@@ -5,7 +5,6 @@
 #ifndef GYRE_ENGINE_NETWORK_PROCESSOR_MEMORY_VICTIMS_H_
 #define GYRE_ENGINE_NETWORK_PROCESSOR_MEMORY_VICTIMS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -36,45 +35,13 @@ struct ReaderHolder {
 // left; how many they are. Those whose peers do not send go first, and while there are
 // any nobody else goes. Among them, and among those that wait, first who needs most to
 // finish, then who has been behind longest: an honest request is mostly nearly there.
-inline size_t ChooseVictims(int64_t wanted_bytes, std::vector<PartialHolder>* holders) {
-  std::sort(holders->begin(), holders->end(), [](const PartialHolder& a, const PartialHolder& b) {
-    if (a.waits != b.waits) return b.waits;
-    if (a.missing_bytes != b.missing_bytes) return a.missing_bytes > b.missing_bytes;
-    return a.behind_ns > b.behind_ns;
-  });
-  size_t count = 0;
-  for (const PartialHolder& holder : *holders) {
-    if (wanted_bytes <= 0 || holder.waits != holders->front().waits) break;
-    wanted_bytes -= holder.held_bytes;
-    ++count;
-  }
-  return count;
-}
+size_t ChooseVictims(int64_t wanted_bytes, std::vector<PartialHolder>* holders);
 
-// The same of readers. Those with answers go first, who has been behind longest before
-// the others; then those that sent most ahead. Of those with answers the one least behind
-// stays in any case, so that an answer larger than the capacity can be had.
-inline size_t ChooseVictims(int64_t wanted_bytes, std::vector<ReaderHolder>* holders) {
-  std::sort(holders->begin(), holders->end(), [](const ReaderHolder& a, const ReaderHolder& b) {
-    const bool a_answers = a.answer_bytes > 0;
-    const bool b_answers = b.answer_bytes > 0;
-    if (a_answers != b_answers) return a_answers;
-    return a_answers ? a.behind_ns > b.behind_ns : a.ahead_bytes > b.ahead_bytes;
-  });
-  size_t left = holders->size();
-  const auto no_answers =
-      std::find_if(holders->begin(), holders->end(),
-                   [](const ReaderHolder& holder) { return holder.answer_bytes == 0; });
-  if (no_answers != holders->begin()) {
-    std::rotate(no_answers - 1, no_answers, holders->end());
-    --left;
-  }
-  size_t count = 0;
-  for (; count < left && wanted_bytes > 0; ++count) {
-    wanted_bytes -= (*holders)[count].answer_bytes + (*holders)[count].ahead_bytes;
-  }
-  return count;
-}
+// The same of readers. Those go first that have been behind with taking answers for some
+// time, the longest before the others; then those that sent most ahead; then those that
+// take their answers. Of these the one least behind stays in any case, so that an answer
+// larger than the capacity can be had.
+size_t ChooseVictims(int64_t wanted_bytes, std::vector<ReaderHolder>* holders);
 
 }  // namespace gyre
 

@@ -22,7 +22,7 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       metrics_(shared.metrics),
       request_metrics_(shared.request_metrics),
       ring_(std::move(ring)),
-      limits_{options_.connection.receive_ahead_bytes,
+      limits_{options_.connection.receive_ahead_bytes, options_.connection.receive_ahead_bytes,
               options_.connection.max_in_flight_requests_per_connection,
               options_.connection.max_in_flight_bytes_per_connection, ring_->recv_is_multishot()},
       receive_buffers_(seat.receive_buffers()),
@@ -144,6 +144,10 @@ bool Processor::RunOnce(int64_t now_ns) {
   ExpireDeadlines();
   if (!range_waiters_.empty() && now_ns_ >= range_retry_ns_) RetryLargeRanges();
   if (now_ns_ >= partial_check_ns_ && WatchesPartials()) BreakPartials();
+  if (now_ns_ >= heap_trim_due_ns_) {
+    heap_trim_due_ns_ = kNever;
+    channel_.heap_trim().Request();
+  }
   UpdateResponseBudget();
   if (HasResponseWaiters()) ServeResponseWaiters();
   if (!yielded_.empty()) {
@@ -177,11 +181,12 @@ bool Processor::RunOnce(int64_t now_ns) {
 
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
   next_deadline_ns_ = std::min(next_deadline_ns_, drain_grace_ends_ns_);
+  next_deadline_ns_ = std::min(next_deadline_ns_, heap_trim_due_ns_);
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (HasResponseWaiters()) next_deadline_ns_ = std::min(next_deadline_ns_, stall_check_ns_);
   // Bytes that must wait for their turn wait in the sockets while memory is short.
   limits_.receive_ahead_bytes =
-      response_budget_.IsExhausted() ? 0 : options_.connection.receive_ahead_bytes;
+      response_budget_.HasRoomAhead() ? options_.connection.receive_ahead_bytes : 0;
   if (WatchesPartials()) next_deadline_ns_ = std::min(next_deadline_ns_, partial_check_ns_);
   if (options_.reap_every_turn) return worked;
   return !turns_.empty() || !yielded_.empty() || !MailboxesEmpty();

@@ -230,6 +230,11 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool WatchesPartials() const GYRE_REQUIRES_OWNER(owner_);
   void BreakPartials() GYRE_REQUIRES_OWNER(owner_);
   void LogMemory(const std::string& what) GYRE_REQUIRES_OWNER(owner_);
+  // Requests wait for memory, or connections are closed for it: what was freed meanwhile
+  // is given back a little later.
+  void OnShortMemory() GYRE_REQUIRES_OWNER(owner_) {
+    if (heap_trim_due_ns_ == kNever) heap_trim_due_ns_ = now_ns_ + kHeapTrimDelayNs;
+  }
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelReceiving(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void StopWaiting(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -268,6 +273,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   static constexpr int64_t kStallCheckNs = 100'000'000;
+  static constexpr int64_t kHeapTrimDelayNs = 250'000'000;
   static constexpr int64_t kPartialCheckNs = 100'000'000;
   // While requests wait for what unfinished ones hold: those are closed that are so far
   // behind with sending, or wait so long themselves; longer while another gets on.
@@ -318,6 +324,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t response_sharers_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t heap_trim_due_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t partial_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<PartialHolder> partial_holders_ ABSL_GUARDED_BY(owner_);  // kept for its memory
   std::vector<ReaderHolder> reader_holders_ ABSL_GUARDED_BY(owner_);    // likewise

@@ -13,6 +13,7 @@ bool Processor::MayAskForResponse(Slot& slot) {
       slot.large_responses ? response_budget_.IsExhausted() : response_budget_.IsOverdrawn();
   if (!must_wait) return true;
   metrics_.memory_waits.Increment();
+  OnShortMemory();
   if (response_waiters_.empty() && small_response_waiters_.empty()) {
     stall_check_ns_ = now_ns_ + kStallCheckNs;
   }
@@ -55,6 +56,7 @@ void Processor::CountAhead(Slot& slot) {
 }
 
 void Processor::CountSent(Slot& slot) {
+  if (!response_budget_.bounded()) return;
   const int64_t sent = slot.traffic.sent_bytes - slot.paced_sent_bytes;
   if (sent > 0) {
     slot.paced_sent_bytes += sent;
@@ -62,9 +64,7 @@ void Processor::CountSent(Slot& slot) {
   }
   // Parts leave, and pieces of files are read into memory.
   ConnectionRequest* const front = slot.output.front();
-  if (response_budget_.bounded() && front != nullptr) {
-    HoldAnswer(slot, front, front->response().memory_bytes());
-  }
+  if (front != nullptr) HoldAnswer(slot, front, front->response().memory_bytes());
 }
 
 void Processor::ServeResponseWaiters() {
@@ -125,6 +125,7 @@ void Processor::EnforceResponseBudget() {
 
 void Processor::CloseForMemory(Slot& slot, const char* reason) {
   if (reason != nullptr) LogClose(slot, reason);
+  OnShortMemory();
   if (!slot.closed_for_memory) {
     slot.closed_for_memory = true;
     response_budget_.OnLeaving(slot.held_answer_bytes + slot.counted_ahead_bytes);
@@ -135,9 +136,10 @@ void Processor::CloseForMemory(Slot& slot, const char* reason) {
 
 // Their number changes; what rings came after the limit was divided is taken out.
 void Processor::UpdateResponseBudget() {
-  const int64_t total_bytes = options_.response_budget_bytes;
-  if (total_bytes == ResponseBudget::kUnbounded) return;
   const int64_t count = std::max<int64_t>(1, metrics_.threads.processor_count());
+  if (!response_budget_.bounded() || count == response_sharers_) return;
+  response_sharers_ = count;
+  const int64_t total_bytes = options_.response_budget_bytes;
   const int64_t more = std::max<int64_t>(0, count - options_.response_budget_processors);
   const int64_t ring_bytes = int64_t{options_.receive_buffer_bytes} * options_.receive_buffer_count;
   response_budget_.SetCapacity(std::max<int64_t>(0, total_bytes - more * ring_bytes) / count);

@@ -54,7 +54,11 @@ bool Processor::SlotMemory::lent_too_many() const {
 
 void Processor::WaitForMemory(Slot& slot, const SlotMemory& memory) {
   metrics_.memory_waits.Increment();
-  slot.connection.SetWaitingForMemory(true);
+  OnShortMemory();
+  const bool completes_frame =
+      memory.refused_use == MemoryUse::kPartial && !slot.receive.in_large_frame() &&
+      slot.receive.missing_bytes() + slot.receive.unparsed_bytes() <= limits_.complete_ahead_bytes;
+  slot.connection.SetWaitingForMemory(true, completes_frame);
   if (memory.refused_bytes == 0) {
     // All of the large ranges' address space is lent.
     if (range_waiters_.empty()) range_retry_ns_ = now_ns_ + kLargeRangeRetryNs;
@@ -155,6 +159,7 @@ void Processor::BreakPartials() {
   });
   const size_t count = ChooseVictims(held_bytes / kBrokenPart, &partial_holders_);
   if (count == 0) return;
+  OnShortMemory();
   int64_t freed_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     freed_bytes += partial_holders_[i].held_bytes;

@@ -29,6 +29,9 @@ class ResponseBudget {
   // next answer does not have it look for victims again.
   static constexpr int64_t kSlackPart = 64;
 
+  // Receiving ahead ends when one part in so many is held.
+  static constexpr int64_t kAheadPart = 2;
+
   explicit ResponseBudget(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
   bool bounded() const { return capacity_bytes_ != kUnbounded; }
@@ -43,6 +46,9 @@ class ResponseBudget {
   // So must one whose answers are small: of what is held beyond the capacity some is on
   // its way out.
   bool IsOverdrawn() const { return leaving_bytes_ > 0 && used_bytes() > capacity_bytes_; }
+  // Requests may be received ahead of their turn. What is on its way when that is over
+  // comes nevertheless.
+  bool HasRoomAhead() const { return used_bytes() <= capacity_bytes_ / kAheadPart; }
   // What is held beyond the capacity by connections that are not being closed for it.
   int64_t excess_bytes() const {
     return bounded() ? std::max<int64_t>(0, used_bytes() - leaving_bytes_ - capacity_bytes_) : 0;

@@ -28,6 +28,7 @@
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/concurrent/mutex.h"
 #include "engine/memory/memory_pool.h"
+#include "engine/network/request/heap_trim.h"
 #include "engine/network/request/lane_scheduler.h"
 #include "engine/network/request/request_run.h"
 #include "engine/network/request_lane.h"
@@ -69,6 +70,7 @@ class RequestChannel final : public ContinuationLane {
   void DropAll() override;
   const Clock& clock() const { return clock_; }
   MemoryPool& memory() { return memory_; }
+  HeapTrim& heap_trim() { return heap_trim_; }
   // Approximate.
   size_t queued_runs() const;
   size_t queued_runs(int lane) const { return lanes_[Index(lane)]->runs.SizeApprox(); }
@@ -112,6 +114,7 @@ class RequestChannel final : public ContinuationLane {
   // Posted and not yet taken; what a handler looks at before it sleeps, since
   // MpscQueue::Empty is the consumer's. Raised before the push.
   std::atomic<int64_t> continuation_count_{0};
+  HeapTrim heap_trim_{*this};
   std::atomic_flag taking_continuation_;  // makes the taker the one consumer
 
   Mutex mutex_;

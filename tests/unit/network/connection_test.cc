@@ -48,7 +48,7 @@ class ConnectionTest : public ::testing::Test {
     connection_.OnClosed();
   }
 
-  Connection::Limits limits_{1000, 1, INT64_MAX, true};
+  Connection::Limits limits_{1000, 1000, 1, INT64_MAX, true};
   Connection connection_{limits_};
 };
 
@@ -214,15 +214,9 @@ TEST_F(ConnectionTest, StarvedOrWithoutMemoryItDoesNotReceive) {
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   connection_.SetStarved(false);
   connection_.SetWaitingForMemory(true);
-  connection_.OnInput(0, /*wants_direct=*/true, /*in_large_frame=*/true, /*mid_frame=*/true,
-                      /*news=*/false);
   EXPECT_EQ(connection_.Decide(), Step::kNone);
-  // One that fits what may be received ahead can come whole, and then need not wait.
-  connection_.OnInput(50, /*wants_direct=*/false, /*in_large_frame=*/false, /*mid_frame=*/true,
-                      /*news=*/false);
+  connection_.SetWaitingForMemory(true, /*completes_frame=*/true);
   EXPECT_EQ(connection_.Decide(), Step::kReceive);
-  connection_.OnInput(0, /*wants_direct=*/false, /*in_large_frame=*/false, /*mid_frame=*/false,
-                      /*news=*/false);
   connection_.SetWaitingForMemory(false);
   Arm();
 }

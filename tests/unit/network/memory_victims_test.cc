@@ -102,14 +102,18 @@ TEST(MemoryVictimsTest, TheReaderThatIsLeastBehindStays) {
             (std::vector<int64_t>{5'000}));
 }
 
-TEST(MemoryVictimsTest, WhoSentAheadPaysWhenNoReaderIsLeft) {
+TEST(MemoryVictimsTest, WhoSentAheadPaysBeforeReadersThatRead) {
   std::vector<ReaderHolder> holders = {{nullptr, 0, 300, 0},
                                        {nullptr, 500, 1, kSecond},
                                        {nullptr, 0, 700, 9 * kSecond},
-                                       {nullptr, 400, 0, 0}};
-  ASSERT_EQ(ChooseVictims(1'000, &holders), 2u);
+                                       {nullptr, 400, 0, kSecond / 1000},
+                                       {nullptr, 450, 0, 0}};
+  ASSERT_EQ(ChooseVictims(1'600, &holders), 4u);
   EXPECT_EQ(holders[0].answer_bytes, 500);
   EXPECT_EQ(holders[1].ahead_bytes, 700);
+  EXPECT_EQ(holders[2].ahead_bytes, 300);
+  EXPECT_EQ(holders[3].answer_bytes, 400);
+  EXPECT_EQ(ChooseVictims(100'000, &holders), 4u);
 }
 
 }  // namespace
