@@ -25,8 +25,9 @@ constexpr char kIndex[] =
     "  GET /metrics      Prometheus text\n"
     "  GET /health       200 while the process is well\n"
     "  GET /ready        200 while clients are served\n"
-    "  GET /flags        every flag; ?format=json\n"
+    "  GET /flags        every flag; ?format=json, or text\n"
     "  PUT /flags/NAME   a new value for a live flag: curl -X PUT -d VALUE\n"
+    "  POST /flags       the same: curl -d NAME=VALUE, or {\"NAME\": VALUE} as application/json\n"
     "  GET /connections  JSON; ?limit=N\n"
     "  GET /version      JSON\n";
 
@@ -112,7 +113,10 @@ HttpResponse FlagsAsText(const std::vector<AdminFlag>& flags) {
     }
     absl::StrAppend(&text, flag.name, "=", flag.value);
     std::vector<std::string> notes;
-    if (flag.value != flag.default_value) notes.push_back("default " + flag.default_value);
+    if (flag.value != flag.default_value) {
+      notes.push_back(
+          absl::StrCat("default ", flag.default_value.empty() ? "\"\"" : flag.default_value));
+    }
     if (!flag.good_values.empty()) notes.push_back(flag.good_values);
     if (flag.live) notes.push_back("live");
     if (!notes.empty()) absl::StrAppend(&text, "  # ", absl::StrJoin(notes, "; "));
@@ -221,6 +225,10 @@ HttpResponse AdminHandler::Flags(const HttpRequest& request, absl::string_view p
   if (request.method == "PUT" && request.path != "/flags") return SetFlag(request, peer);
   if (!IsRead(request)) {
     return NotAllowed(request.path == "/flags" ? "GET, HEAD, POST" : "GET, HEAD, PUT");
+  }
+  const std::string format = request.Parameter("format");
+  if (!format.empty() && format != "json" && format != "text") {
+    return ErrorText(400, "format must be json or text");
   }
   std::vector<AdminFlag> flags = source_.Flags();
   if (request.path != "/flags") {

@@ -88,13 +88,6 @@ void Refuse(int status, const char* reason, HttpRequest& request) {
   request.keep_alive = false;
 }
 
-// A request that is read to its end and then refused; the connection may go on.
-void RefuseWhole(int status, const char* reason, HttpRequest& request) {
-  if (request.refusal != 0) return;
-  request.refusal = status;
-  request.reason = reason;
-}
-
 void SplitUrl(absl::string_view url, HttpRequest& request) {
   // absolute-form, as proxies send it: the path begins behind the authority.
   if (const size_t scheme = url.find("://");
@@ -117,6 +110,28 @@ void JudgeOpenHead(absl::string_view bytes, const HttpLimits& limits, HttpReques
     Refuse(414, "the request line is too long", request);
   } else if (bytes.size() > limits.max_head_bytes) {
     Refuse(431, "the headers are too long", request);
+  }
+}
+
+// Refuses heads of which a proxy in front may think that the body ends elsewhere: what it
+// takes for the body would be read as the next request. RFC 9112, 5.1 and 6.
+void JudgeFraming(bool chunked, bool has_length, int http_minor, HttpRequest& request) {
+  int encodings = 0;
+  for (const auto& [name, value] : request.headers) {
+    if (name.find_first_of(" \t") != std::string::npos) {
+      return Refuse(400, "a space in a header's name", request);
+    }
+    if (!absl::EqualsIgnoreCase(name, "transfer-encoding")) continue;
+    // http_parser takes a list that ends in chunked, too.
+    if (++encodings > 1 || !absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(value), "chunked")) {
+      return Refuse(501, "chunked is the only transfer encoding here", request);
+    }
+  }
+  if (chunked != (encodings == 1) || (chunked && (has_length || http_minor == 0))) {
+    return Refuse(400, "how long the body is cannot be told", request);
+  }
+  if (!chunked && !has_length && (request.method == "POST" || request.method == "PUT")) {
+    Refuse(411, "say how long the body is", request);
   }
 }
 
@@ -205,6 +220,8 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
   request.keep_alive = http_should_keep_alive(&parser) != 0;
   const bool chunked = (parser.flags & F_CHUNKED) != 0;
   const bool has_length = (parser.flags & F_CONTENTLENGTH) != 0;
+  JudgeFraming(chunked, has_length, parser.http_minor, request);
+  if (request.state == HttpRequest::State::kRefused) return request;
   if (!request.Header("expect").empty()) {
     // The body is not waited for: who expects an answer first gets this one.
     Refuse(417, "send the body without asking first", request);
@@ -220,9 +237,10 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
       Refuse(413, "the body is too long", request);
       return request;
     }
-    if (body_bytes > limits.max_body_bytes) RefuseWhole(413, "the body is too long", request);
-    if (!has_length && (request.method == "POST" || request.method == "PUT")) {
-      RefuseWhole(411, "say how long the body is", request);
+    if (body_bytes > limits.max_body_bytes) {
+      // It is read to its end, so the connection may go on.
+      request.refusal = 413;
+      request.reason = "the body is too long";
     }
     request.frame_bytes = head_bytes + static_cast<size_t>(body_bytes);
     if (bytes.size() < request.frame_bytes) return request;

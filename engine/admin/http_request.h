@@ -32,13 +32,13 @@ struct HttpRequest {
   enum class State : uint8_t {
     kNeedMore,  // `frame_bytes` says how many in all, when it is not 0
     kComplete,  // the request is the first `frame_bytes`
-    kRefused,   // `refusal` is the status; the connection cannot go on
+    kRefused,   // `refusal` is the status; where the next request begins is not known
   };
 
   State state = State::kNeedMore;
   size_t frame_bytes = 0;
-  // An HTTP status, with the reason in one line. Set in kRefused, and in kComplete
-  // where the request was read whole but will not be served (413, 411, 417, 505).
+  // An HTTP status, with the reason in one line. Set in kRefused, and in kComplete where
+  // the request was read to its end but will not be served (413).
   int refusal = 0;
   const char* reason = "";
 

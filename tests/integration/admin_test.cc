@@ -35,7 +35,7 @@ class FakeSource final : public AdminSource {
   std::vector<AdminFlag> Flags() override {
     return {
         {.name = "window_ms", .group = "G", .value = value(), .default_value = "1", .live = true},
-        {.name = "name", .group = "G"}};
+        {.name = "name", .group = "G", .value = "x", .good_values = "x or nothing"}};
   }
   absl::Status SetFlag(absl::string_view name, absl::string_view text) override {
     if (name != "window_ms") return absl::NotFoundError("no such flag");
@@ -121,7 +121,10 @@ TEST_F(AdminTest, PagesAnswerGetAndHead) {
   EXPECT_EQ(Get("/ready").status, 503);
   EXPECT_EQ(Get("/ready").body, "recovering\n");
   EXPECT_TRUE(absl::StrContains(Get("/version").body, "\"program\": \"fake\""));
-  EXPECT_EQ(Get("/flags").body, "# G\nwindow_ms=1  # live\nname=\n");
+  EXPECT_EQ(Get("/flags").body, "# G\nwindow_ms=1  # live\nname=x  # default \"\"; x or nothing\n");
+  EXPECT_EQ(Get("/flags?format=text").body, Get("/flags").body);
+  EXPECT_EQ(Get("/flags?format=xml").body, "400 Bad Request: format must be json or text\n");
+  EXPECT_TRUE(absl::StrContains(Get("/").body, "POST /flags "));
   EXPECT_TRUE(absl::StrContains(Get("/flags?format=json").body, "\"live\": true"));
   EXPECT_EQ(Get("/flags/nope").status, 404);
   EXPECT_EQ(Get("/metrics/x").status, 404);
@@ -248,6 +251,40 @@ TEST_F(AdminTest, GarbageAndExcessAreAnsweredAndClosed) {
     EXPECT_EQ(ReadAnswer(client).status, status) << bytes.substr(0, 40);
   }
   EXPECT_EQ(Get("/health").status, 200);
+}
+
+// A proxy in front would take the second answer for that of somebody else's request.
+TEST_F(AdminTest, WhatFollowsAHeadOfUnknownLengthIsNeverServed) {
+  StartServer();
+  const std::string next = "GET /health HTTP/1.1\r\n\r\n";
+  const std::string long_text(9000, 'a');
+  const std::pair<std::string, int> cases[] = {
+      {"POST /flags HTTP/1.1\r\n\r\n", 411},
+      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+      {"GET /flags HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
+      {"POST /flags HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 9\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nContent-Length : 9\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nContent-Length: nine\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nnine\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413},
+      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2328\r\n" + long_text, 413},
+      {"GET /" + long_text + " HTTP/1.1\r\n\r\n", 414},
+      {"POST /flags HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", 417},
+      {"GET / HTTP/1.1\r\nA: " + long_text + "\r\n\r\n", 431},
+      {"GET / HTTP/2.1\r\n\r\n", 505},
+      {"CONNECT a:1 HTTP/1.1\r\n\r\n", 405},
+  };
+  for (const auto& [head, status] : cases) {
+    for (const bool at_once : {true, false}) {
+      Client client(port());
+      client.Send(at_once ? head + next : head);
+      const Answer answer = ReadAnswer(client);
+      EXPECT_EQ(answer.status, status) << head.substr(0, 80);
+      EXPECT_TRUE(absl::StrContains(answer.head, "Connection: close\r\n")) << head.substr(0, 80);
+      EXPECT_EQ(ReadAnswer(client).status, 0) << head.substr(0, 80);
+    }
+  }
 }
 
 TEST_F(AdminTest, ABodyThatIsTooLongIsReadAndTheConnectionGoesOn) {

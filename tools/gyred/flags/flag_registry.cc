@@ -174,7 +174,7 @@ std::vector<FlagRegistry::Entry> FlagRegistry::List() const {
       entry.default_value = info.default_value;
       entry.help = HelpOf(flag);
       entry.unit = UnitOf(info.name);
-      entry.good_values = flag.GoodValues();
+      entry.good_values = info.type == "bool" ? "true or false" : flag.GoodValues();
       entry.live = flag.live() != nullptr;
     }
   }
