@@ -221,11 +221,11 @@ class Connection {
   const Limits* limits_;
   int64_t unparsed_bytes_ = 0;
   int64_t in_flight_bytes_ = 0;
-  int32_t in_flight_ = 0;   // handed over and not yet sent
-  int32_t ready_ = 0;       // of those: may be sent now
-  int32_t operations_ = 0;  // in the kernel
+  int32_t in_flight_ = 0;  // handed over and not yet sent
+  int32_t ready_ = 0;      // of those: may be sent now
   int32_t zero_copy_pending_ = 0;
-  int32_t throttles_ = 0;  // started and not ended
+  int32_t throttles_ = 0;   // started and not ended
+  int16_t operations_ = 0;  // in the kernel
   Receiving receiving_ = Receiving::kNone;
   MuteState mute_ = MuteState::kNotMuted;
   bool cancel_sent_ : 1 = false;

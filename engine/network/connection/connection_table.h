@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/base/intrusive_list.h"
+#include "engine/base/limits.h"
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/network/connection/connection.h"
@@ -47,19 +48,29 @@ inline constexpr int kOperationBits = 3;
 
 // Lists a slot can be in, by tag.
 struct StarvedTag;  // waits for provided buffers
-struct RangeTag;    // waits for a large range
-struct MemoryTag;   // waits for the memory budget
-struct ParkedTag;   // its run waits for room in the request channel
+struct RangeTag;    // waits for a large range, or for room for its answers
 struct TurnTag;     // used up its send quantum
 struct YieldTag;    // used up its share of a turn's requests
 
-struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
-                        IntrusiveListNode<RangeTag>,
-                        IntrusiveListNode<MemoryTag>,
-                        IntrusiveListNode<ParkedTag>,
-                        IntrusiveListNode<TurnTag>,
-                        IntrusiveListNode<YieldTag>,
-                        TimerEntry {
+struct ConnectionSlot;
+struct MemoryTag;  // the waits for the memory budget
+
+// A connection's place in the line for the memory budget; leased while it is there.
+struct MemoryWait : MemoryWaiter, MpscNode, IntrusiveListNode<MemoryTag> {
+  ProcessorSeat* seat = nullptr;
+  ConnectionSlot* slot = nullptr;
+};
+
+// Everything a processor knows of a connection, in whole cache lines. What a small
+// request and its answer touch lies together, from `index` to `session.listener`: with
+// many connections most of a request's time is spent waiting for these lines. What only
+// some connections need, and not for long, is leased (MemoryWait, Transfer) or lies in
+// the request that is under way.
+struct alignas(kCacheLineBytes) ConnectionSlot : TimerEntry,
+                                                 IntrusiveListNode<StarvedTag>,
+                                                 IntrusiveListNode<RangeTag>,
+                                                 IntrusiveListNode<TurnTag>,
+                                                 IntrusiveListNode<YieldTag> {
   explicit ConnectionSlot(const Connection::Limits& limits) : connection(limits) {}
 
   // The sending side's one operation.
@@ -73,57 +84,56 @@ struct ConnectionSlot : IntrusiveListNode<StarvedTag>,
     kTurn
   };
 
-  uint32_t index = 0;
-  uint32_t generation = 0;  // < 2^(32 - kOperationBits)
-  int fd = -1;
-  bool open = false;
-  bool socket_readable = false;  // a direct receive need not wait for readiness
-  SendOperation sending = SendOperation::kNone;
-  bool zero_copy_off = false;     // it does not pay on this connection
-  uint8_t zero_copy_copied = 0;   // notifications in a row that said so
-  uint32_t zero_copy_record = 0;  // of the send in flight (SendOperation::kZeroCopy)
-  uint32_t zero_copy_pinned_bytes = 0;
-  Connection connection;
-  NetworkReceive receive;
-  OutputQueue output;
-  ConnectionRequest* next_request = nullptr;  // looked at, for a run of its own
-  ConnectionRequest* parked_run = nullptr;    // its first request
-  Transfer* transfer = nullptr;               // leased while a send needs more than a pointer
-  Transport* transport = nullptr;
-  int64_t last_progress_ns = 0;
-  int64_t throttle_end_ns = 0;        // of what the processor times; 0: nothing
-  bool counted_as_throttled = false;  // in the gauge
-  bool frame_late = false;            // its time is over: take what came of it
-  int64_t frame_started_ns = 0;       // of the frame under way
-  int64_t turn_bytes = 0;             // of a file, sent in this turn
-  int64_t dispatch_bytes = 0;         // of requests, taken in turn `dispatch_turn`
-  uint32_t dispatch_turn = 0;
-  int64_t answer_bytes = 0;  // of the last answer: what the next one may take
-  // Memory: bytes granted and not yet used; while `waiting`, the pool has the waiter.
-  int64_t granted_bytes = 0;
-  MemoryUse granted_use = MemoryUse::kWhole;
-  Pace receive_pace;                 // with sending a frame that was begun
-  Pace send_pace;                    // with taking the answers that are ready
-  int64_t paced_sent_bytes = 0;      // of traffic.sent_bytes, what send_pace knows of
-  int64_t held_answer_bytes = 0;     // in the budget
-  bool closed_for_memory = false;    // what it holds there is on its way out
-  int64_t counted_ahead_bytes = 0;   // of what was received and not looked at, in the budget
-  bool large_responses = false;      // its last answer was one
-  int64_t direct_charged_bytes = 0;  // of the direct receive in flight
-  struct MemoryWait : MemoryWaiter, MpscNode {
-    ProcessorSeat* seat = nullptr;
-    ConnectionSlot* slot = nullptr;
-  } memory_wait;
-  bool memory_wait_pending = false;  // in the pool, or on its way back
-  ConnectionTraffic traffic;
-  ConnectionQuotas::Token quota;
-  Session session;
-
   const FrameDecoder& decoder() const { return *session.listener->frame_decoder; }
   uring::Token TokenFor(uring::OpKind kind, Operation operation) const {
     return uring::Token{kind, index,
                         generation << kOperationBits | static_cast<uint32_t>(operation)};
   }
+
+  ConnectionRequest* parked_run = nullptr;  // the first request of one that waits for the channel
+  MemoryWait* memory_wait = nullptr;        // with the pool, or on its way back
+
+  // --- every request -----------------------------------------------------------------
+  uint32_t index = 0;
+  uint32_t generation = 0;  // < 2^(32 - kOperationBits)
+  int fd = -1;
+  bool open = false;
+  SendOperation sending = SendOperation::kNone;
+  bool zero_copy_off = false;     // it does not pay on this connection
+  uint8_t zero_copy_copied = 0;   // notifications in a row that said so
+  bool socket_readable = false;   // a direct receive need not wait for readiness
+  bool receiving_direct = false;  // one is in flight; else it waits for readiness
+  bool large_responses = true;    // until it was answered by a small one
+  bool frame_late = false;        // its time is over: take what came of it
+  uint32_t dispatch_turn = 0;
+  Connection connection;
+  Transport* transport = nullptr;
+  NetworkReceive receive;
+  OutputQueue output;
+  Transfer* transfer = nullptr;               // leased while a send needs more than a pointer
+  ConnectionRequest* next_request = nullptr;  // looked at, for a run of its own
+  int64_t last_progress_ns = 0;
+  int64_t frame_started_ns = 0;     // of the frame under way
+  Pace receive_pace;                // with sending a frame that was begun
+  Pace send_pace;                   // with taking the answers that are ready
+  int64_t paced_sent_bytes = 0;     // of traffic.sent_bytes, what send_pace knows of
+  int64_t dispatch_bytes = 0;       // of requests, taken in turn `dispatch_turn`
+  int64_t turn_bytes = 0;           // of a file, sent in this turn
+  int64_t answer_bytes = 0;         // of the last answer: what the next one may take
+  int64_t granted_bytes = 0;        // by the memory budget and not yet used, for `granted_use`
+  int64_t counted_ahead_bytes = 0;  // of what was received and not looked at, in the budget
+  int64_t held_answer_bytes = 0;    // in the budget
+  ConnectionTraffic traffic;
+  Session session;
+
+  // --- now and then ------------------------------------------------------------------
+  ConnectionQuotas::Token quota;
+  int64_t throttle_end_ns = 0;  // of what the processor times; 0: nothing
+  uint32_t zero_copy_pinned_bytes = 0;
+  uint32_t zero_copy_record = 0;      // of the send in flight (SendOperation::kZeroCopy)
+  bool counted_as_throttled = false;  // in the gauge
+  bool closed_for_memory = false;     // what it holds in the budget is on its way out
+  MemoryUse granted_use = MemoryUse::kWhole;
 };
 
 class ConnectionTable {

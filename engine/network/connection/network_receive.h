@@ -128,16 +128,16 @@ class NetworkReceive {
   bool TryChargeUpTo(int64_t bytes, ReceiveMemory& memory);
 
   ReceivedPieces pending_;
-  uint32_t seen_bytes_ = 0;  // of an undecided assembly
   int64_t pending_bytes_ = 0;
+  uint32_t seen_bytes_ = 0;  // of an undecided assembly
+  uint32_t skip_bytes_ = 0;
+  bool assembling_ = false;
+  bool large_ = false;
 
   Buffer assembly_;  // its size is its capacity
   int64_t assembled_bytes_ = 0;
   int64_t total_bytes_ = 0;  // framing and payload; 0 while undecided
   int64_t charged_bytes_ = 0;
-  uint32_t skip_bytes_ = 0;
-  bool assembling_ = false;
-  bool large_ = false;
 };
 
 }  // namespace gyre

@@ -375,16 +375,7 @@ Buffer ResponseSender::Allocate(uint32_t size_bytes) {
 }
 
 Transfer& ResponseSender::TransferOf(ConnectionSlot& slot) {
-  if (slot.transfer == nullptr) {
-    if (free_transfers_.empty()) {
-      transfers_.push_back(std::make_unique<Transfer>());
-      free_transfers_.push_back(transfers_.back().get());
-      free_transfers_.reserve(transfers_.size());
-      ++transfers_made_;
-    }
-    slot.transfer = free_transfers_.back();
-    free_transfers_.pop_back();
-  }
+  if (slot.transfer == nullptr) slot.transfer = transfers_.Acquire();
   return *slot.transfer;
 }
 
@@ -402,7 +393,7 @@ void ResponseSender::ReleaseTransfer(ConnectionSlot& slot) {
   if (slot.transfer == nullptr) return;
   ReleasePipe(*slot.transfer);
   slot.transfer->read.Reset();
-  free_transfers_.push_back(std::exchange(slot.transfer, nullptr));
+  transfers_.Release(std::exchange(slot.transfer, nullptr));
 }
 
 void ResponseSender::Abandon(ConnectionSlot& slot) { ReleaseTransfer(slot); }

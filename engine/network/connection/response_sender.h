@@ -22,8 +22,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "engine/base/object_pool.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/connection/connection_table.h"
 #include "engine/network/connection/zero_copy.h"
@@ -117,9 +117,7 @@ class ResponseSender {
   NetworkMetrics& metrics_;
   ZeroCopySends zero_copy_;
   std::unique_ptr<uring::SplicePipePool> pipes_;
-  std::vector<std::unique_ptr<Transfer>> transfers_;
-  std::vector<Transfer*> free_transfers_;
-  size_t transfers_made_ = 0;
+  ObjectPool<Transfer, 4> transfers_;
 };
 
 }  // namespace gyre

@@ -104,13 +104,13 @@ void Processor::OnThreadStop() {
     // Past the deadline of Stop: the kernel drops what is in flight with the ring.
     static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
-    static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
-    static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
+    if (slot.parked_run != nullptr) Unpark(slot);
     static_cast<IntrusiveListNode<TurnTag>&>(slot).Unlink();
     static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
     deadlines_.Cancel(&slot);
-    if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
-      slot.memory_wait_pending = false;
+    if (slot.memory_wait != nullptr) {
+      static_cast<IntrusiveListNode<MemoryTag>*>(slot.memory_wait)->Unlink();
+      channel_.memory().CancelWait(slot.memory_wait);
     }
     if (slot.fd >= 0 && !slot.connection.closed()) {
       if (slot.connection.zero_copy_pending() > 0) ring_->SetResetOnClose(slot.fd);
@@ -118,6 +118,9 @@ void Processor::OnThreadStop() {
     }
     slot.quota.Release();
   });
+  // Grants that came too late to be called off: their waits go with this processor.
+  while (seat_.PopGranted() != nullptr) {
+  }
   DropLists();
   sender_.Stop();
   owner_.Unbind();
@@ -239,7 +242,7 @@ bool Processor::DrainMailboxes() {
     any = true;
   }
   while (MpscNode* node = seat_.PopGranted()) {
-    OnMemoryGranted(*static_cast<Slot::MemoryWait*>(node)->slot);
+    OnMemoryGranted(*static_cast<MemoryWait*>(node)->slot);
     any = true;
   }
   if (const uint32_t lanes = seat_.TakeRoom()) {
@@ -302,8 +305,6 @@ void Processor::OnNewConnection(NewConnection connection) {
   slot->fd = connection.fd;
   slot->quota = std::move(connection.quota);
   slot->transport = &plaintext_;
-  slot->memory_wait.seat = &seat_;
-  slot->memory_wait.slot = slot;
   slot->last_progress_ns = now_ns_;
   slot->session.listener = connection.listener;
   slot->session.peer = {KeyOf(connection.peer), connection.peer.port()};
@@ -479,10 +480,9 @@ void Processor::Shutdown(Slot& slot) {
       deadlines_.Add(&slot);
     }
   }
-  if (ConnectionRequest* request = std::exchange(slot.parked_run, nullptr)) {
+  if (slot.parked_run != nullptr) {
     // Never handed over: as if answered by nothing.
-    static_cast<IntrusiveListNode<ParkedTag>&>(slot).Unlink();
-    connection.SetParked(false);
+    ConnectionRequest* request = Unpark(slot);
     request->run_notice_pending = false;
     while (request != nullptr) {
       ConnectionRequest* const next = request->next_in_run;
@@ -503,7 +503,7 @@ void Processor::CancelReceiving(Slot& slot) {
       CancelOperation(slot, OpKind::kRecv, Operation::kReceive);
       break;
     case Connection::Receiving::kDirect:
-      if (slot.direct_charged_bytes > 0) {
+      if (slot.receiving_direct) {
         CancelOperation(slot, OpKind::kRecv, Operation::kReceiveDirect);
       } else {
         CancelOperation(slot, OpKind::kPoll, Operation::kReadable);
@@ -518,15 +518,13 @@ void Processor::StopWaiting(Slot& slot) {
   Connection& connection = slot.connection;
   static_cast<IntrusiveListNode<StarvedTag>&>(slot).Unlink();
   static_cast<IntrusiveListNode<RangeTag>&>(slot).Unlink();
-  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
   static_cast<IntrusiveListNode<YieldTag>&>(slot).Unlink();
   connection.SetStarved(false);
   connection.SetWaitingForMemory(false);
   connection.SetYielded(false);
   NoteStarved();
-  if (slot.memory_wait_pending && channel_.memory().CancelWait(&slot.memory_wait)) {
-    slot.memory_wait_pending = false;
-    connection.OnOperationRetired();
+  if (slot.memory_wait != nullptr && channel_.memory().CancelWait(slot.memory_wait)) {
+    EndMemoryWait(slot);
   }
 }
 

@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "engine/base/log_every.h"
+#include "engine/base/object_pool.h"
 #include "engine/base/thread_owner.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/memory/large_ranges.h"
@@ -237,17 +238,20 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   }
   void SpendGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CancelReceiving(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // It does not wait for the budget any more.
+  void EndMemoryWait(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void StopWaiting(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void NoteStarved() GYRE_REQUIRES_OWNER(owner_);
   void CancelOperation(Slot& slot, uring::OpKind kind, Operation operation)
       GYRE_REQUIRES_OWNER(owner_);
   // False: the lane is full.
   bool TryHandOver(ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
+  // Takes its run out of the line for the channel, never handed over.
+  ConnectionRequest* Unpark(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void TellHandlers() GYRE_REQUIRES_OWNER(owner_);
   void ServeYielded() GYRE_REQUIRES_OWNER(owner_);
   void DropNextRequest(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void FinishFront(Slot& slot, bool sent) GYRE_REQUIRES_OWNER(owner_);
-  ConnectionRequest* AcquireRequest() GYRE_REQUIRES_OWNER(owner_);
   void ReleaseRequest(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
   void LogClose(const Slot& slot, const char* reason) GYRE_REQUIRES_OWNER(owner_);
   int64_t IdleNs() const { return options_.connection.connections_max_idle_ms * 1'000'000; }
@@ -259,7 +263,6 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // New connections registered in one turn, so that a storm of them does not
   // starve those that are there.
   static constexpr int kMaxNewPerTurn = 20;
-  static constexpr size_t kRequestsMadeAtOnce = 32;
   // Connections told to a list in one turn.
   static constexpr uint32_t kListedPerTurn = 64;
   // How far ahead deadlines usually lie.
@@ -310,14 +313,14 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> response_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> small_response_waiters_ ABSL_GUARDED_BY(owner_);
-  IntrusiveList<Slot, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
-  IntrusiveList<Slot, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
+  IntrusiveList<MemoryWait, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
+  IntrusiveList<RequestRun, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, YieldTag> yielded_ ABSL_GUARDED_BY(owner_);
   uint32_t turn_ ABSL_GUARDED_BY(owner_) = 0;
-  std::vector<std::unique_ptr<ConnectionRequest[]>> requests_ ABSL_GUARDED_BY(owner_);
+  ObjectPool<ConnectionRequest, 32> requests_ ABSL_GUARDED_BY(owner_);
+  ObjectPool<MemoryWait, 16> memory_waits_ ABSL_GUARDED_BY(owner_);
   uint32_t untold_runs_ ABSL_GUARDED_BY(owner_) = 0;
-  std::vector<ConnectionRequest*> free_requests_ ABSL_GUARDED_BY(owner_);
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
   size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;

@@ -67,32 +67,39 @@ void Processor::WaitForMemory(Slot& slot, const SlotMemory& memory) {
   }
   // It waits for all that it wants now.
   SpendGranted(slot);
-  slot.memory_wait.bytes = memory.refused_bytes;
-  slot.memory_wait.use = memory.refused_use;
-  slot.memory_wait.on_granted = [](MemoryWaiter* waiter) {
-    auto* wait = static_cast<Slot::MemoryWait*>(waiter);
-    wait->seat->EnqueueGranted(wait);
+  DCHECK(slot.memory_wait == nullptr);
+  MemoryWait* const wait = slot.memory_wait = memory_waits_.Acquire();
+  wait->seat = &seat_;
+  wait->slot = &slot;
+  wait->bytes = memory.refused_bytes;
+  wait->use = memory.refused_use;
+  wait->on_granted = [](MemoryWaiter* waiter) {
+    auto* granted = static_cast<MemoryWait*>(waiter);
+    granted->seat->EnqueueGranted(granted);
   };
-  slot.memory_wait_pending = true;
   slot.receive_pace.Begin(now_ns_);
   slot.connection.OnOperationSubmitted();  // the slot stays until the answer
-  if (channel_.memory().Wait(&slot.memory_wait)) {
-    memory_waiters_.PushBack(&slot);
+  if (channel_.memory().Wait(wait)) {
+    memory_waiters_.PushBack(wait);
     return;
   }
-  slot.memory_wait_pending = false;
-  slot.connection.OnOperationRetired();
+  EndMemoryWait(slot);
   LogClose(slot, "a request larger than queued_max_request_bytes");
   slot.connection.CloseAfterFlush();
 }
 
-void Processor::OnMemoryGranted(Slot& slot) {
-  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
-  slot.memory_wait_pending = false;
-  slot.granted_bytes = slot.memory_wait.bytes;
-  slot.granted_use = slot.memory_wait.use;
-  slot.receive_pace.Begin(now_ns_);
+void Processor::EndMemoryWait(Slot& slot) {
+  MemoryWait* const wait = std::exchange(slot.memory_wait, nullptr);
+  static_cast<IntrusiveListNode<MemoryTag>*>(wait)->Unlink();
+  memory_waits_.Release(wait);
   slot.connection.OnOperationRetired();
+}
+
+void Processor::OnMemoryGranted(Slot& slot) {
+  slot.granted_bytes = slot.memory_wait->bytes;
+  slot.granted_use = slot.memory_wait->use;
+  slot.receive_pace.Begin(now_ns_);
+  EndMemoryWait(slot);
   slot.connection.SetWaitingForMemory(false);
   if (slot.connection.closing()) SpendGranted(slot);
   Settle(slot);
@@ -101,12 +108,10 @@ void Processor::OnMemoryGranted(Slot& slot) {
 // What it waited with came whole meanwhile: it need not stand in line with those that
 // did not.
 void Processor::MaybeLeavePartialLine(Slot& slot) {
-  if (!slot.memory_wait_pending || slot.memory_wait.use != MemoryUse::kPartial) return;
+  if (slot.memory_wait == nullptr || slot.memory_wait->use != MemoryUse::kPartial) return;
   if (!slot.receive.MayHoldFrame(slot.decoder())) return;
-  if (!channel_.memory().CancelWait(&slot.memory_wait)) return;
-  static_cast<IntrusiveListNode<MemoryTag>&>(slot).Unlink();
-  slot.memory_wait_pending = false;
-  slot.connection.OnOperationRetired();
+  if (!channel_.memory().CancelWait(slot.memory_wait)) return;
+  EndMemoryWait(slot);
   slot.connection.SetWaitingForMemory(false);
 }
 

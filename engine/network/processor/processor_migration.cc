@@ -111,8 +111,6 @@ void Processor::OnMigrated(NewConnection moved) {
   slot->fd = moved.fd;
   slot->quota = std::move(moved.quota);
   slot->transport = &plaintext_;
-  slot->memory_wait.seat = &seat_;
-  slot->memory_wait.slot = slot;
   slot->last_progress_ns = migration.last_progress_ns;
   slot->session = std::move(migration.session);
   SlotMemory memory(*this, *slot);

@@ -107,6 +107,12 @@ void Processor::OnReadable(Slot& slot, const Completion& completion) {
 }
 
 void Processor::StartDirect(Slot& slot) {
+  if (slot.connection.waiting_for_memory()) {
+    // For another kind: it goes on here when that is over.
+    slot.connection.OnReceiveRetired();
+    slot.socket_readable = true;
+    return;
+  }
   SlotMemory memory(*this, slot);
   const int64_t charged_bytes = slot.receive.TryChargeDirect(kDirectMaxBytes, memory);
   if (charged_bytes == 0) {
@@ -116,7 +122,7 @@ void Processor::StartDirect(Slot& slot) {
     return;
   }
   SpendGranted(slot);
-  slot.direct_charged_bytes = charged_bytes;
+  slot.receiving_direct = true;
   const NetworkReceive::Target target =
       slot.receive.direct_target(static_cast<size_t>(charged_bytes));
   slot.connection.OnOperationSubmitted();
@@ -129,7 +135,7 @@ void Processor::OnReceiveDirect(Slot& slot, const Completion& completion) {
   connection.OnReceiveRetired();
   const IoResult result = completion.result;
   SlotMemory memory(*this, slot);
-  slot.direct_charged_bytes = 0;
+  slot.receiving_direct = false;
   slot.receive.OnDirectDone(result.bytes(), memory);
   if (connection.shutdown_done()) return;
   if (result.bytes() > 0) {

@@ -59,7 +59,7 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
 }
 
 ConnectionRequest* Processor::MakeRequest(Slot& slot, Buffer frame, int64_t charged_bytes) {
-  ConnectionRequest* request = AcquireRequest();
+  ConnectionRequest* request = requests_.Acquire();
   request->Fill(&channel_, &seat_, &slot.session, slot.index, slot.generation, std::move(frame),
                 charged_bytes, now_ns_);
   if (channel_.lane_count() > 1) {
@@ -152,7 +152,7 @@ void Processor::SendRun(Slot& slot, ConnectionRequest* first) {
   metrics_.requests_parked.Increment();
   slot.parked_run = first;
   slot.connection.SetParked(true);
-  parked_runs_[first->lane].PushBack(&slot);
+  parked_runs_[first->lane].PushBack(&first->run);
   channel_.WaitForRoom(&seat_, first->lane);
   // Room that came before the FIFO knew of this processor was told to nobody.
   OnRoom(first->lane);
@@ -168,15 +168,26 @@ void Processor::TellHandlers() {
   if (untold_runs_ > 0) channel_.WakeHandlers(std::exchange(untold_runs_, 0));
 }
 
+ConnectionRequest* Processor::Unpark(Slot& slot) {
+  ConnectionRequest* const first = std::exchange(slot.parked_run, nullptr);
+  static_cast<IntrusiveListNode<ParkedTag>&>(first->run).Unlink();
+  slot.connection.SetParked(false);
+  return first;
+}
+
 void Processor::OnRoom(int lane) {
-  while (Slot* slot = parked_runs_[lane].front()) {
-    if (!TryHandOver(slot->parked_run)) {
+  while (RequestRun* run = parked_runs_[lane].PopFront()) {
+    // Once handed over, the run is a handler's.
+    Slot& slot = table_.At(run->first->slot());
+    if (!TryHandOver(run->first)) {
       channel_.WaitForRoom(&seat_, lane);
-      if (!TryHandOver(slot->parked_run)) return;
+      if (!TryHandOver(run->first)) {
+        parked_runs_[lane].PushFront(run);
+        return;
+      }
     }
-    static_cast<IntrusiveListNode<ParkedTag>*>(slot)->Unlink();
-    slot->parked_run = nullptr;
-    slot->connection.SetParked(false);
+    slot.parked_run = nullptr;
+    slot.connection.SetParked(false);
   }
   channel_.PassRoomOn(lane);
 }
@@ -260,7 +271,8 @@ void Processor::OnQuantumUsed(Slot& slot) {
 
 void Processor::FinishFront(Slot& slot, bool sent) {
   ConnectionRequest* request = slot.output.Pop();
-  slot.session.client_id = request->client_id;
+  // Most clients never change it, and those that have none leave its memory alone.
+  if (!request->client_id.view().empty()) slot.session.client_id = request->client_id;
   request->times().sent_ns = sent ? now_ns_ : request->times().response_dequeued_ns;
   const RequestSpans spans = RequestSpans::Of(request->times());
   request_metrics_.Record(request->api, request->api_version, spans, request->frame_bytes());
@@ -281,27 +293,12 @@ void Processor::DropResponses(Slot& slot) {
   while (slot.output.front() != nullptr) FinishFront(slot, false);
 }
 
-ConnectionRequest* Processor::AcquireRequest() {
-  if (free_requests_.empty()) {
-    requests_.push_back(std::make_unique<ConnectionRequest[]>(kRequestsMadeAtOnce));
-    // So that releasing never allocates.
-    free_requests_.reserve(requests_.size() * kRequestsMadeAtOnce);
-    for (size_t i = kRequestsMadeAtOnce; i > 0; --i) {
-      free_requests_.push_back(&requests_.back()[i - 1]);
-    }
-  }
-  // The one that was released last: it is in the cache.
-  ConnectionRequest* request = free_requests_.back();
-  free_requests_.pop_back();
-  return request;
-}
-
 void Processor::ReleaseRequest(ConnectionRequest* request) {
   if (request->budget_bytes != 0) HoldAnswer(table_.At(request->slot()), request, 0);
   request->ReleaseResponse();
   // The run's node is still out: the notice brings the object back.
   request->finished = true;
-  if (!request->run_notice_pending) free_requests_.push_back(request);
+  if (!request->run_notice_pending) requests_.Release(request);
 }
 
 }  // namespace gyre

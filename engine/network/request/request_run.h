@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/intrusive_list.h"
 #include "engine/concurrent/mpsc_queue.h"
 #include "engine/network/request/request.h"
 
@@ -45,8 +46,10 @@ class ResponseSink {
   ~ResponseSink() = default;
 };
 
+struct ParkedTag;  // the processor's runs that wait for room in the channel
+
 // Lives inside the run's first request.
-struct RequestRun : MpscNode {
+struct RequestRun : MpscNode, IntrusiveListNode<ParkedTag> {
   ConnectionRequest* first = nullptr;
   ResponseSink* sink = nullptr;
   uint32_t count = 0;
