@@ -30,6 +30,7 @@
 #include "proto/produce.h"
 #include "tests/simulation/sim_broker.h"
 #include "tests/simulation/sim_client.h"
+#include "tests/simulation/sim_seeds.h"
 
 namespace gyre::sim {
 namespace {
@@ -468,23 +469,14 @@ class BrokerSimulationTest : public ::testing::Test {
   }
 };
 
-// SIMULATION_SEED=n repeats one run (with SIMULATION_TRACE=1 it tells what is on
-// the disk at each stop), SIMULATION_SEEDS=n makes it n runs.
+// With SIMULATION_TRACE=1 a run tells what is on the disk at each stop.
 TEST_F(BrokerSimulationTest, AcknowledgedAndConsumedRecordsSurviveEveryCrash) {
-  uint64_t first = 0;
-  uint64_t count = 1'000;
-  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
-    count = 1;
-  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
-  }
   Totals totals;
-  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+  ForEachSeed(0, 1'000, [&](uint64_t seed) {
     for (const std::string& violation : Simulation(seed, false).Run(&totals)) {
-      ADD_FAILURE() << "seed " << seed << ": " << violation;
+      ADD_FAILURE() << violation;
     }
-  }
+  });
   std::printf(
       "%d seeds: %d crashes, %d clean stops, %d batches acknowledged in %d tries, "
       "%llu steps\n",

@@ -11,12 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "engine/fs/fault_injecting_file_system.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/sim_run.h"
+#include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
 
 namespace gyre::sim {
@@ -280,11 +281,8 @@ struct World {
 
 void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   const bool faults = world.faults;
-  SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
-  Random random(seed);
-  ManualClock clock;
-  SimNetwork network(random.Next(), {.socket_buffer_bytes = 512u << random.Below(4),
-                                     .short_transfer_one_in = 1 + random.Below(8)});
+  SimRun run(seed);
+  Random& random = run.random;
   FaultInjectingFileSystem disk(random.Next());
   const absl::StatusOr<FileRef> file = disk.Open("/file", OpenMode::kCreate);
   std::string content;
@@ -309,72 +307,48 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   }
   if (random.OneIn(4)) options.quotas.max_connections = 2;
   EchoHandler handler(random.Next(), *file);
-  SimServer server(random.Next(), options, clock, network);
-  SimScheduler scheduler(random.Next(), clock);
-  server.Start(handler, scheduler);
-  scheduler.Add("wire", [&] { return network.RunOnce(); });
-  scheduler.Add("wire", [&] { return network.RunOnce(); });
-  scheduler.Add("completer", [&] { return handler.AnswerOne(); });
-  scheduler.Add("cache", [&] {
+  SimServer server(random.Next(), options, run.clock, run.network);
+  server.Start(handler, run.scheduler);
+  run.AddNetwork(2);
+  run.scheduler.Add("completer", [&] { return handler.AnswerOne(); });
+  run.scheduler.Add("cache", [&] {
     disk.SetResident(!random.OneIn(2));
     return false;
   });
-  if (world.resizes) scheduler.Add("resizer", [&] { return server.ResizeStep(); });
-  if (faults) {
-    scheduler.Add("resets", [&] {
-      if (random.OneIn(400)) network.ResetOne();
-      return false;
-    });
-  }
+  if (world.resizes) run.scheduler.Add("resizer", [&] { return server.ResizeStep(); });
+  if (faults) run.AddResets(400);
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 4; ++i) {
-    clients.push_back(std::make_unique<Client>(random.Next(), 20, faults, large_frames, network));
-    scheduler.Add("client", [client = clients.back().get()] { return client->Step(); });
+    clients.push_back(
+        std::make_unique<Client>(random.Next(), 20, faults, large_frames, run.network));
+    run.AddClient(clients.back().get());
   }
-  const auto clients_done = [&] {
-    for (const auto& client : clients) {
-      if (!client->done()) return false;
-    }
-    return true;
-  };
-  EXPECT_TRUE(scheduler.RunUntil(clients_done, 4'000'000))
-      << "clients hang; held: " << server.Leaks() << "\n"
-      << [&] {
-           std::string states;
-           for (const auto& client : clients) absl::StrAppend(&states, client->State(), "\n");
-           return states;
-         }();
+  EXPECT_TRUE(run.Serve(clients, 4'000'000)) << "clients hang; held: " << server.Leaks() << "\n"
+                                             << [&] {
+                                                  std::string states;
+                                                  for (const auto& client : clients)
+                                                    absl::StrAppend(&states, client->State(), "\n");
+                                                  return states;
+                                                }();
   for (const auto& client : clients) {
     if (!faults) EXPECT_EQ(client->lost_connections(), 0);
     total->answered += client->answered();
     total->lost_connections += client->lost_connections();
   }
-  server.BeginStop(/*drain=*/random.OneIn(2));
-  EXPECT_TRUE(scheduler.RunUntil([&] { return server.stopped(); }, 1'000'000)) << "does not stop";
-  // Answers may still be with the handlers.
-  scheduler.RunUntil([] { return false; }, 5'000);
+  run.Stop(server, /*drain=*/random.OneIn(2));
   EXPECT_EQ(server.Leaks(), "");
-  EXPECT_EQ(network.open_sockets(), 1u) << "the listener alone";
+  EXPECT_EQ(run.network.open_sockets(), 1u) << "the listener alone";
   total->closed_for_memory += server.Metric("network_partial_requests_broken_total") +
                               server.Metric("network_responses_shed_total") +
                               server.Metric("network_responses_stalled_total");
-  total->steps += scheduler.steps();
+  total->steps += run.scheduler.steps();
   total->resizes += server.resizes();
 }
 
-// SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
 Outcome RunSeeds(uint64_t first, uint64_t count, const World& world) {
   FLAGS_minloglevel = google::GLOG_ERROR;  // refusals and closes are the point
-  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    CHECK(absl::SimpleAtoi(only, &first));
-    count = 1;
-  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    CHECK(absl::SimpleAtoi(many, &count));
-  }
   Outcome total;
-  for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
-    RunSeed(seed, world, &total);
-  }
+  count = ForEachSeed(first, count, [&](uint64_t seed) { RunSeed(seed, world, &total); });
   std::printf(
       "%llu seeds: %d answers, %d lost connections, %lld of them for memory, %d resizes, "
       "%llu steps\n",

@@ -5,14 +5,12 @@
 // share syncs.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "engine/record/batch_builder.h"
@@ -25,6 +23,7 @@
 #include "proto/produce.h"
 #include "tests/simulation/sim_broker.h"
 #include "tests/simulation/sim_client.h"
+#include "tests/simulation/sim_seeds.h"
 
 namespace gyre::sim {
 namespace {
@@ -187,18 +186,9 @@ class World {
   std::unique_ptr<AheadProducer> producer_;
 };
 
-uint64_t SeedCount(uint64_t count) {
-  FLAGS_minloglevel = google::GLOG_ERROR;
-  if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    CHECK(absl::SimpleAtoi(many, &count));
-  }
-  return count;
-}
-
 TEST(ProducePipeliningSimulationTest, EachPartitionHoldsTheBatchesInTheOrderTheyWereSent) {
-  const uint64_t seeds = SeedCount(40);
-  for (uint64_t seed = 0; seed < seeds && !::testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  ForEachSeed(0, 40, [](uint64_t seed) {
     Random random(seed);
     const auto in_flight = static_cast<int32_t>(random.Between(1, 8));
     const auto partitions = static_cast<int32_t>(random.Between(1, 3));
@@ -218,7 +208,7 @@ TEST(ProducePipeliningSimulationTest, EachPartitionHoldsTheBatchesInTheOrderThey
       }
       EXPECT_EQ(world.Values(partition, count), sent) << "partition " << partition;
     }
-  }
+  });
 }
 
 TEST(ProducePipeliningSimulationTest, SeveralInFlightShareTheirSyncs) {

@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/manual_clock.h"
 #include "engine/base/random.h"
@@ -24,6 +22,7 @@
 #include "tests/simulation/sim_network.h"
 #include "tests/simulation/sim_ring.h"
 #include "tests/simulation/sim_scheduler.h"
+#include "tests/simulation/sim_seeds.h"
 
 namespace gyre::sim {
 namespace {
@@ -394,26 +393,16 @@ void World::Run() {
   EXPECT_EQ(network_.open_sockets(), 0u);
 }
 
-// SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
 TEST(QuotaSimulationTest, LimitsHoldClientsGetAnOutcomeAndNothingLeaks) {
   FLAGS_minloglevel = google::GLOG_ERROR;  // refusals are the point
-  uint64_t first = 0;
-  uint64_t count = 250;
-  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
-    count = 1;
-  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
-  }
   int admitted = 0;
   int turned_away = 0;
-  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
+  const uint64_t count = ForEachSeed(0, 250, [&](uint64_t seed) {
     World world(seed);
     world.Run();
     admitted += world.admitted;
     turned_away += world.turned_away;
-  }
+  });
   std::printf("%llu seeds: %d admitted, %d turned away\n", static_cast<unsigned long long>(count),
               admitted, turned_away);
 }

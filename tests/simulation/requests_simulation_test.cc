@@ -2,6 +2,8 @@
 // finish in any order, quotas throttle for a time or until a token's holder ends it,
 // some requests must run alone, and every bound is small.
 //
+// Processors come and go meanwhile, and how many requests may be in flight changes.
+//
 // Checked: the requests of a connection start in order, no more at once than its
 // limits say, one that runs alone by itself, none before a throttling is over, no more
 // in a turn than its share; answers leave in order; nothing hangs and nothing leaks.
@@ -14,11 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/sim_run.h"
+#include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
 
 namespace gyre::sim {
@@ -73,8 +76,15 @@ std::string Framed(absl::string_view payload) {
 // The protocol's side, and the judge of what the engine may do.
 class Handler final : public RequestHandler {
  public:
-  Handler(uint64_t seed, const ConnectionOptions& limits, const Clock& clock)
-      : random_(seed), limits_(limits), clock_(clock) {}
+  Handler(uint64_t seed, const ConnectionOptions& limits, const SimScheduler& scheduler,
+          const Clock& clock)
+      : random_(seed),
+        limits_(limits),
+        scheduler_(scheduler),
+        clock_(clock),
+        before_(limits.max_in_flight_requests_per_connection),
+        now_(before_),
+        most_(now_) {}
 
   void Start(Request* request) override {
     const std::string frame(request->frame());
@@ -124,7 +134,14 @@ class Handler final : public RequestHandler {
   }
   // Throttlings are over with the beginning of a drain.
   void OnDrain() { draining_ = true; }
-  void set_turn(uint64_t turn) { turn_ = turn; }
+  // From some turn of each processor on so many may be in flight, and until then as many
+  // as before. Not again before MayChangeLimit.
+  void OnNewLimit(int32_t limit) {
+    before_ = std::exchange(now_, limit);
+    most_ = std::max(most_, limit);
+    changed_step_ = scheduler_.steps();
+  }
+  bool MayChangeLimit() const { return scheduler_.steps() > changed_step_ + kSettleSteps; }
 
   int starts() const { return starts_; }
   int throttles() const { return throttles_; }
@@ -149,15 +166,19 @@ class Handler final : public RequestHandler {
     bool throttled = false;
   };
 
+  // Every thread has had many turns by then: options are taken, and what was handed over
+  // under the old limit is started.
+  static constexpr uint64_t kSettleSteps = 1'000;
+
+  int32_t Limit() const { return MayChangeLimit() ? now_ : std::max(before_, now_); }
   bool Throttled(const State& state) const {
     return !draining_ && (state.tokens > 0 || clock_.NowNs() < state.throttled_until_ns);
   }
 
   void JudgeStart(const Head& head, size_t frame_bytes, State& state) {
-    const int32_t limit = limits_.max_in_flight_requests_per_connection;
     EXPECT_EQ(head.sequence, state.next_sequence) << "started out of order";
     state.next_sequence = head.sequence + 1;
-    EXPECT_LT(state.unanswered, limit);
+    EXPECT_LT(state.unanswered, Limit());
     most_at_once_ = std::max(most_at_once_, state.unanswered + 1);
     if (state.unanswered > 0) {
       EXPECT_LT(state.unanswered_bytes, limits_.max_in_flight_bytes_per_connection);
@@ -166,7 +187,7 @@ class Handler final : public RequestHandler {
     }
     if (Throttled(state)) {
       // What was in flight when the throttling began, and no more.
-      EXPECT_LT(++state.started_while_throttled, limit) << "started while throttled";
+      EXPECT_LT(++state.started_while_throttled, most_) << "started while throttled";
     } else {
       state.started_while_throttled = 0;
     }
@@ -174,8 +195,8 @@ class Handler final : public RequestHandler {
     // that was taken in an earlier one. A handler's turns are others, and smaller.
     const int64_t bytes =
         std::max<int64_t>(static_cast<int64_t>(frame_bytes), ConnectionOptions::kSmallRequestBytes);
-    if (state.turn != turn_) state.turn_bytes = -bytes;
-    state.turn = turn_;
+    if (state.turn != scheduler_.steps()) state.turn_bytes = -bytes;
+    state.turn = scheduler_.steps();
     EXPECT_LT(state.turn_bytes, limits_.dispatch_quantum_bytes) << "more than its share of a turn";
     state.turn_bytes += bytes;
   }
@@ -210,12 +231,16 @@ class Handler final : public RequestHandler {
 
   Random random_;
   const ConnectionOptions limits_;
+  const SimScheduler& scheduler_;
   const Clock& clock_;
+  int32_t before_;
+  int32_t now_;
+  int32_t most_;  // of all limits so far
+  uint64_t changed_step_ = 0;
   std::map<std::pair<int32_t, int32_t>, State> states_;
   std::vector<Waiting> waiting_;
   std::vector<std::pair<State*, ThrottleToken>> tokens_;
   bool draining_ = false;
-  uint64_t turn_ = 0;
   int starts_ = 0;
   int throttles_ = 0;
   int most_at_once_ = 0;
@@ -355,14 +380,20 @@ struct Outcome {
   int throttles = 0;
   int lost_connections = 0;
   int most_at_once = 0;
+  int resizes = 0;
+  int limits = 0;
 };
 
-void RunSeed(uint64_t seed, bool faults, Outcome* total) {
-  SCOPED_TRACE(absl::StrCat("seed ", seed, faults ? " with faults" : ""));
-  Random random(seed);
-  ManualClock clock;
-  SimNetwork network(random.Next(), {.socket_buffer_bytes = 512u << random.Below(4),
-                                     .short_transfer_one_in = 1 + random.Below(8)});
+struct World {
+  bool faults = false;
+  bool resizes = false;
+  bool changes_limit = false;
+};
+
+void RunSeed(uint64_t seed, const World& world, Outcome* total) {
+  const bool faults = world.faults;
+  SimRun run(seed);
+  Random& random = run.random;
   SimServerOptions options = SimServerOptions::Tight(random.Next());
   options.port = kPort;
   ConnectionOptions& connection = options.processor.connection;
@@ -377,36 +408,33 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
     connection.socket_request_max_bytes = 3'000;
     options.queued_max_request_bytes = 6'000;
   }
-  Handler handler(random.Next(), connection, clock);
-  SimServer server(random.Next(), options, clock, network);
-  SimScheduler scheduler(random.Next(), clock);
-  server.Start(handler, scheduler);
-  scheduler.Add("wire", [&] { return network.RunOnce(); });
-  scheduler.Add("wire", [&] { return network.RunOnce(); });
-  scheduler.Add("completer", [&] { return handler.AnswerOne(); });
-  scheduler.Add("quota", [&] { return random.OneIn(4) && handler.EndOne(); });
-  if (faults) {
-    scheduler.Add("resets", [&] {
-      if (random.OneIn(500)) network.ResetOne();
-      return false;
+  Handler handler(random.Next(), connection, run.scheduler, run.clock);
+  SimServer server(random.Next(), options, run.clock, run.network);
+  server.Start(handler, run.scheduler);
+  run.AddNetwork(2);
+  run.scheduler.Add("completer", [&] { return handler.AnswerOne(); });
+  run.scheduler.Add("quota", [&] { return random.OneIn(4) && handler.EndOne(); });
+  if (faults) run.AddResets(500);
+  if (world.resizes) run.scheduler.Add("resizer", [&] { return server.ResizeStep(); });
+  if (world.changes_limit) {
+    run.scheduler.Add("limits", [&] {
+      if (!handler.MayChangeLimit() || !random.OneIn(20)) return false;
+      connection.max_in_flight_requests_per_connection = static_cast<int32_t>(random.Between(1, 8));
+      handler.OnNewLimit(connection.max_in_flight_requests_per_connection);
+      server.SetConnectionOptions(connection);
+      ++total->limits;
+      return true;
     });
   }
   std::vector<std::unique_ptr<Client>> clients;
   for (int32_t i = 0; i < 3; ++i) {
-    clients.push_back(std::make_unique<Client>(i, random.Next(), faults, network));
-    scheduler.Add("client", [client = clients.back().get()] { return client->Step(); });
+    clients.push_back(std::make_unique<Client>(i, random.Next(), faults, run.network));
+    run.AddClient(clients.back().get());
   }
-  const auto clients_done = [&] {
-    handler.set_turn(scheduler.steps());
-    for (const auto& client : clients) {
-      if (!client->done()) return false;
-    }
-    return true;
-  };
   // Half of the runs are drained in the middle of everything.
   const bool drain_early = random.OneIn(2);
   const uint64_t max_steps = drain_early ? random.Below(20'000) : 4'000'000;
-  EXPECT_TRUE(scheduler.RunUntil(clients_done, max_steps) || drain_early)
+  EXPECT_TRUE(run.Serve(clients, max_steps) || drain_early)
       << "clients hang; held: " << server.Leaks();
   for (const auto& client : clients) {
     if (!faults && !drain_early) EXPECT_EQ(client->lost_connections(), 0);
@@ -415,50 +443,48 @@ void RunSeed(uint64_t seed, bool faults, Outcome* total) {
   }
   handler.OnDrain();
   for (const auto& client : clients) client->Quit();
-  server.BeginStop(/*drain=*/random.OneIn(2));
-  EXPECT_TRUE(scheduler.RunUntil(
-      [&] {
-        handler.set_turn(scheduler.steps());
-        return server.stopped();
-      },
-      1'000'000))
-      << "does not stop";
-  // Answers and ends of throttlings may still be on their way.
-  scheduler.RunUntil([] { return false; }, 5'000);
+  run.Stop(server, /*drain=*/random.OneIn(2));
+  // Ends of throttlings may still be on their way.
   while (handler.EndOne()) {
   }
-  scheduler.RunUntil([] { return false; }, 1'000);
+  run.GoOn(1'000);
   EXPECT_EQ(server.Leaks(), "");
   total->starts += handler.starts();
   total->throttles += handler.throttles();
   total->most_at_once = std::max(total->most_at_once, handler.most_at_once());
+  total->resizes += server.resizes();
 }
 
-// SIMULATION_SEED=n repeats one run, SIMULATION_SEEDS=n makes it n runs.
-void RunSeeds(uint64_t count, bool faults) {
+Outcome RunSeeds(uint64_t first, uint64_t count, const World& world) {
   FLAGS_minloglevel = google::GLOG_ERROR;  // closes are the point
-  uint64_t first = 0;
-  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
-    count = 1;
-  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
-  }
   Outcome total;
-  for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
-    RunSeed(seed, faults, &total);
-  }
+  count = ForEachSeed(first, count, [&](uint64_t seed) { RunSeed(seed, world, &total); });
   std::printf(
       "%llu seeds: %d requests started, at most %d at once on a connection, %d throttled, %d "
-      "answered, %d connections lost\n",
+      "answered, %d connections lost, %d resizes, %d new limits\n",
       static_cast<unsigned long long>(count), total.starts, total.most_at_once, total.throttles,
-      total.answered, total.lost_connections);
+      total.answered, total.lost_connections, total.resizes, total.limits);
+  return total;
 }
 
-TEST(RequestsSimulationTest, WithoutFaultsEveryBoundAndOrderHolds) { RunSeeds(300, false); }
+TEST(RequestsSimulationTest, WithoutFaultsEveryBoundAndOrderHolds) { RunSeeds(0, 300, {}); }
 
 TEST(RequestsSimulationTest, ThroughResetsAndRudeClientsEveryBoundAndOrderHolds) {
-  RunSeeds(300, true);
+  RunSeeds(0, 300, {.faults = true});
+}
+
+// A connection that moves takes its throttling, its order and its bounds along.
+TEST(RequestsSimulationTest, WhileProcessorsComeAndGoNoAnswerIsLostAndEveryBoundHolds) {
+  RunSeeds(1'000, 200, {.resizes = true});
+}
+
+TEST(RequestsSimulationTest, ALimitThatChangesHoldsForConnectionsThatAreThere) {
+  const Outcome outcome = RunSeeds(2'000, 200, {.changes_limit = true});
+  if (std::getenv("SIMULATION_SEED") == nullptr) EXPECT_GT(outcome.limits, 200);
+}
+
+TEST(RequestsSimulationTest, ThroughResetsResizesAndNewLimitsNothingHangsAndNothingLeaks) {
+  RunSeeds(3'000, 200, {.faults = true, .resizes = true, .changes_limit = true});
 }
 
 }  // namespace

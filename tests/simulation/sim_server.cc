@@ -57,6 +57,7 @@ SimServerOptions SimServerOptions::Tight(uint64_t seed) {
 SimServer::SimServer(uint64_t seed, const SimServerOptions& options, const Clock& clock,
                      SimNetwork& network)
     : options_(options),
+      connection_options_(options.processor.connection),
       clock_(clock),
       network_(network),
       random_(seed ^ 0x5e44e4),
@@ -97,6 +98,7 @@ void SimServer::AddProcessor(std::unique_ptr<ProcessorSeat> seat) {
       Processor::Shared{channel_, *handler_, *slab_, large_ranges_, metrics_, request_metrics_},
       MakeRing()));
   Processor& processor = *processors_.back();
+  processor.EnqueueOptions(connection_options_);
   processor.OnThreadStart();
   CHECK(processor.AwaitStart().ok()) << processor.AwaitStart();
   scheduler_->AddThread(absl::StrCat("processor-", processor.index()), processor, &processor);
@@ -166,6 +168,13 @@ bool SimServer::ResizeStep() {
     for (const auto& processor : processors_) processor->Rebalance(&processor_set_);
   }
   return true;
+}
+
+void SimServer::SetConnectionOptions(const ConnectionOptions& options) {
+  connection_options_ = options;
+  for (const auto* processors : {&processors_, &retiring_}) {
+    for (const auto& processor : *processors) processor->EnqueueOptions(options);
+  }
 }
 
 void SimServer::BeginStop(bool drain) {

@@ -64,6 +64,8 @@ class SimServer {
   // starts one, lets one go, or ends one that has retired.
   bool ResizeStep();
   int resizes() const { return resizes_; }
+  // As SocketServer's: connections go on with these from a turn of their processor on.
+  void SetConnectionOptions(const ConnectionOptions& options);
   // Accepts no more, and closes every connection at once or, draining, when its
   // requests are answered. done() tells when all are gone.
   void BeginStop(bool drain);
@@ -81,6 +83,7 @@ class SimServer {
   std::unique_ptr<ProcessorSeat> TakeSeat(const ProcessorSeat& seat);
 
   const SimServerOptions options_;
+  ConnectionOptions connection_options_;  // as they are now
   const Clock& clock_;
   SimNetwork& network_;
   Random random_;

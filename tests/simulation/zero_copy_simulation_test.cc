@@ -4,16 +4,16 @@
 // The slab is small, so that bytes released too early are written again, which the
 // ring notices.
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/sim_run.h"
+#include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
 
 namespace gyre::sim {
@@ -163,11 +163,8 @@ struct Totals {
 };
 
 void RunSeed(uint64_t seed, Totals* totals) {
-  SCOPED_TRACE(absl::StrCat("seed ", seed));
-  Random random(seed);
-  ManualClock clock;
-  SimNetwork network(random.Next(), {.socket_buffer_bytes = 512u << random.Below(4),
-                                     .short_transfer_one_in = 1 + random.Below(8)});
+  SimRun run(seed);
+  Random& random = run.random;
   SimServerOptions options = SimServerOptions::Tight(random.Next());
   options.port = kPort;
   options.ring.zero_copy = true;
@@ -178,31 +175,22 @@ void RunSeed(uint64_t seed, Totals* totals) {
   options.processor.zero_copy_close_timeout_ms = 3'600'000;
   SimServer* server_pointer = nullptr;
   AnswerHandler handler(random.Next(), server_pointer);
-  SimServer server(random.Next(), options, clock, network);
+  SimServer server(random.Next(), options, run.clock, run.network);
   server_pointer = &server;
-  SimScheduler scheduler(random.Next(), clock);
-  server.Start(handler, scheduler);
-  for (int i = 0; i < 3; ++i) scheduler.Add("wire", [&] { return network.RunOnce(); });
+  server.Start(handler, run.scheduler);
+  run.AddNetwork(3);
 
   std::vector<std::unique_ptr<Peer>> peers;
   for (uint32_t i = 0; i < 6; ++i) {
     const auto manner = i < 3 ? Peer::Manner::kReads : static_cast<Peer::Manner>(random.Below(3));
-    peers.push_back(std::make_unique<Peer>(random.Next(), i * 1'000, manner, network));
-    scheduler.Add("peer", [peer = peers.back().get()] { return peer->Step(); });
+    peers.push_back(std::make_unique<Peer>(random.Next(), i * 1'000, manner, run.network));
+    run.AddClient(peers.back().get());
   }
-  const auto peers_done = [&] {
-    for (const auto& peer : peers) {
-      if (!peer->done()) return false;
-    }
-    return true;
-  };
-  EXPECT_TRUE(scheduler.RunUntil(peers_done, 2'000'000)) << "peers hang: " << server.Leaks();
+  EXPECT_TRUE(run.Serve(peers, 2'000'000)) << "peers hang: " << server.Leaks();
   // Those that stopped reading are still there, with whatever they pin.
   server.BeginStop(/*drain=*/true);
-  scheduler.RunUntil([&] { return server.stopped(); }, 20'000);
-  server.BeginStop(/*drain=*/false);
-  EXPECT_TRUE(scheduler.RunUntil([&] { return server.stopped(); }, 1'000'000)) << "does not stop";
-  scheduler.RunUntil([] { return false; }, 5'000);
+  run.scheduler.RunUntil([&] { return server.stopped(); }, 20'000);
+  run.Stop(server, /*drain=*/false);
   EXPECT_EQ(server.Leaks(), "");
   EXPECT_EQ(server.Metric("network_zero_copy_pinned_bytes"), 0);
   for (const auto& peer : peers) totals->answered += peer->answered();
@@ -213,18 +201,8 @@ void RunSeed(uint64_t seed, Totals* totals) {
 
 TEST(ZeroCopySimulationTest, EveryByteIsRightAndEveryPinnedOneComesBack) {
   FLAGS_minloglevel = google::GLOG_ERROR;
-  uint64_t first = 0;
-  uint64_t count = 100;
-  if (const char* only = std::getenv("SIMULATION_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first));
-    count = 1;
-  } else if (const char* many = std::getenv("SIMULATION_SEEDS"); many != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(many, &count));
-  }
   Totals totals;
-  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
-    RunSeed(seed, &totals);
-  }
+  const uint64_t count = ForEachSeed(0, 100, [&](uint64_t seed) { RunSeed(seed, &totals); });
   std::printf("%d answers, %lld zero-copy sends, %lld copied, %lld resets\n", totals.answered,
               static_cast<long long>(totals.sends), static_cast<long long>(totals.copied),
               static_cast<long long>(totals.resets));
