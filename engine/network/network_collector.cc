@@ -4,15 +4,31 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "engine/uring/ring_metrics.h"
 
 namespace gyre {
+namespace {
+
+constexpr char kResponseQueueHelp[] =
+    "Responses (and ends of throttling) that wait for their processor; without a label: for all.";
+
+// "127.0.0.1", "::1".
+std::string HostOf(const AddressKey& address) {
+  const std::string with_port = PeerAddress{address, 0}.ToString();
+  absl::string_view host = absl::StripSuffix(with_port, ":0");
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  return std::string(host);
+}
+
+}  // namespace
 
 NetworkCollector::NetworkCollector(const Clock& clock, const NetworkThreads& threads,
-                                   NetworkPlane& data_plane,
+                                   const ConnectionQuotas& quotas, NetworkPlane& data_plane,
                                    std::vector<NetworkPlane*> control_planes)
     : clock_(clock),
       threads_(threads),
+      quotas_(quotas),
       data_plane_(data_plane),
       control_planes_(std::move(control_planes)),
       made_ns_(clock.NowNs()) {}
@@ -28,6 +44,7 @@ void NetworkCollector::Collect(MetricSink& sink) {
   const int64_t now_ns = clock_.NowNs();
   idle_ = Mean();
   blocked_.clear();
+  responses_queued_ = 0;
   threads_.ForEach([&](const NetworkThread& thread) {
     switch (thread.kind) {
       case NetworkThread::Kind::kProcessor:
@@ -51,8 +68,11 @@ void NetworkCollector::Collect(MetricSink& sink) {
                "accepting, from 0 to 1.",
                MetricLabel("listener", listener), blocked.Value(0));
   }
+  sink.Gauge("kafka_network_requestchannel_responsequeuesize", kResponseQueueHelp, "",
+             static_cast<double>(responses_queued_));
   CollectHandlers(now_ns, sink);
   CollectPlanes(sink);
+  CollectAddresses(sink);
   std::erase_if(windows_, [&](const auto& entry) { return entry.second.seen_ns != now_ns; });
 }
 
@@ -80,6 +100,10 @@ void NetworkCollector::CollectProcessor(const NetworkThread& thread, int64_t now
                static_cast<double>(thread.connections_closed.Value()));
   sink.Counter("kafka_server_socket_server_metrics_request_total", "Requests received.", labels,
                static_cast<double>(thread.requests.Value()));
+  const int64_t queued = thread.responses_queued.Value();
+  responses_queued_ += queued;
+  sink.Gauge("kafka_network_requestchannel_responsequeuesize", kResponseQueueHelp,
+             MetricLabel("processor", absl::StrCat(thread.index)), static_cast<double>(queued));
   uring::CollectRingStats(thread.ring->stats(), name, sink);
 }
 
@@ -130,6 +154,15 @@ void NetworkCollector::CollectPlanes(MetricSink& sink) {
   }
   sink.Gauge("gyre_memory_pool_waiters", "Connections that wait for memory for a request.", "",
              static_cast<double>(memory.waiter_count()));
+}
+
+void NetworkCollector::CollectAddresses(MetricSink& sink) {
+  for (const ConnectionQuotas::AddressAccepts& busy : quotas_.BusiestAddresses(kAddresses)) {
+    sink.Counter("kafka_server_socket_server_metrics_ip_connection_accept_total",
+                 "Connections that were let in, of the addresses with the most; since they have "
+                 "any, or a rate to be held to.",
+                 MetricLabel("ip", HostOf(busy.address)), static_cast<double>(busy.accepted));
+  }
 }
 
 }  // namespace gyre

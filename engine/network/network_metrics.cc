@@ -2,8 +2,9 @@
 
 namespace gyre {
 
-NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
+NetworkMetrics::NetworkMetrics(MetricRegistry* registry) : registry_(registry) {
   if (registry == nullptr) return;
+  response_queue_cells_ = std::make_unique<ThreadCells>(kMaxResponseQueues);
   MetricRegistry& r = *registry;
   connections_accepted =
       r.AddCounter("network_connections_accepted_total", "Connections accepted and served.");
@@ -73,11 +74,14 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) {
                  "Bytes in memory of answers, and of requests received ahead of their turn, where "
                  "memory_limit_bytes bounds them.");
   connections = r.AddGauge("network_connections", "Connections that are open.");
-  responses_queued =
-      r.AddGauge("kafka_network_requestchannel_responsequeuesize",
-                 "Responses (and ends of throttling) that wait for their processor.");
   throttled_connections =
       r.AddGauge("network_throttled_connections", "Connections that are throttled.");
+}
+
+Gauge NetworkMetrics::MakeResponseQueueSize() {
+  MutexLock lock(mutex_);
+  if (response_queue_cells_ == nullptr) return Gauge();
+  return Gauge(response_queue_cells_.get(), response_queue_cells_->Allocate(1));
 }
 
 }  // namespace gyre

@@ -5,8 +5,14 @@
 #ifndef GYRE_ENGINE_NETWORK_NETWORK_METRICS_H_
 #define GYRE_ENGINE_NETWORK_NETWORK_METRICS_H_
 
+#include <cstdint>
+#include <memory>
+
+#include "engine/concurrent/mutex.h"
 #include "engine/metrics/counter.h"
 #include "engine/metrics/metric_registry.h"
+#include "engine/metrics/thread_cells.h"
+#include "engine/network/listener_metrics.h"
 #include "engine/network/network_threads.h"
 
 namespace gyre {
@@ -47,10 +53,24 @@ struct NetworkMetrics {
   Gauge zero_copy_pinned_bytes;  // lent to the kernel now
   Gauge response_memory_bytes;   // answers and what was received ahead, where bounded
   Gauge connections;
-  Gauge responses_queued;  // on their way to a processor
 
   NetworkThreads threads;
   Gauge throttled_connections;
+
+  // Counts what waits in one processor's mailbox; told with its NetworkThread, and so
+  // not after it is gone. Any thread.
+  Gauge MakeResponseQueueSize();
+  // What is counted of the listener of that name. Any thread.
+  ListenerMetrics OfListener(absl::string_view listener) const {
+    return ListenerMetrics(registry_, listener);
+  }
+
+ private:
+  static constexpr uint32_t kMaxResponseQueues = 1 << 15;
+
+  MetricRegistry* const registry_;
+  Mutex mutex_;
+  std::unique_ptr<ThreadCells> response_queue_cells_ ABSL_GUARDED_BY(mutex_);  // null: uncounted
 };
 
 }  // namespace gyre

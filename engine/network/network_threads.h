@@ -16,6 +16,7 @@
 #include "engine/base/owner_counter.h"
 #include "engine/concurrent/mutex.h"
 #include "engine/concurrent/wait_meter.h"
+#include "engine/metrics/counter.h"
 #include "engine/uring/ring.h"
 
 namespace gyre {
@@ -35,6 +36,7 @@ struct NetworkThread {
   const void* blocked_context = nullptr;
   // Of a processor.
   const std::atomic<int64_t>* open_connections = nullptr;
+  Gauge responses_queued;  // and ends of throttling
   OwnerCounter connections_opened;
   OwnerCounter connections_closed;
   OwnerCounter requests;

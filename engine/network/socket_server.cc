@@ -223,7 +223,7 @@ void SocketServer::State::RegisterGauges() {
   for (const auto& plane : privileged_planes) {
     if (plane != nullptr) control_planes.push_back(plane.get());
   }
-  collector = std::make_unique<NetworkCollector>(clock, metrics.threads, data_plane,
+  collector = std::make_unique<NetworkCollector>(clock, metrics.threads, quotas, data_plane,
                                                  std::move(control_planes));
   options.metrics->AddCollector(collector.get());
 }

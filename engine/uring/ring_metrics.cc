@@ -1,8 +1,48 @@
 #include "engine/uring/ring_metrics.h"
 
+#include <dirent.h>
+
+#include <cstdio>
+#include <cstring>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace gyre::uring {
+
+namespace {
+
+// "iou-wrk-" and the id of the thread that has the ring.
+constexpr char kWorkerName[] = "iou-wrk-";
+
+bool IsWorker(const char* thread_id) {
+  std::FILE* file = std::fopen(absl::StrCat("/proc/self/task/", thread_id, "/comm").c_str(), "re");
+  if (file == nullptr) return false;  // it has ended
+  char name[sizeof(kWorkerName)] = {};
+  const bool read = std::fread(name, 1, sizeof(name) - 1, file) == sizeof(name) - 1;
+  std::fclose(file);
+  return read && std::strcmp(name, kWorkerName) == 0;
+}
+
+}  // namespace
+
+int WorkerThreadCount() {
+  DIR* directory = opendir("/proc/self/task");
+  if (directory == nullptr) return 0;
+  int count = 0;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.' && IsWorker(entry->d_name)) ++count;
+  }
+  closedir(directory);
+  return count;
+}
+
+void CollectWorkers(MetricSink& sink) {
+  sink.Gauge("gyre_uring_worker_threads",
+             "Threads that the kernel keeps for operations that would block (io-wq), of all rings; "
+             "an idle one ends after some seconds.",
+             "", WorkerThreadCount());
+}
 
 void CollectRingStats(const RingStats& stats, absl::string_view thread, MetricSink& sink) {
   const std::string labels = MetricLabel("thread", thread);
@@ -24,7 +64,8 @@ void CollectRingStats(const RingStats& stats, absl::string_view thread, MetricSi
       stats.full_submissions);
   add("gyre_uring_overflows_total", "Times the completion queue had overflown.", stats.overflows);
   add("gyre_uring_worker_operations_total",
-      "Operations of kinds that the kernel hands to its workers (splice, sync).",
+      "Operations of kinds that the kernel hands to its workers (splice, sync), as they are "
+      "submitted; gyre_uring_worker_threads says what they take.",
       stats.worker_operations);
 }
 

@@ -353,7 +353,10 @@ TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {
   });
   const ConnectionOptions before = server.server().connection_options();
   ConnectionOptions options = before;
-  options.max_in_flight_requests_per_connection = 5;
+  options.receive_ahead_bytes /= 2;
+  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
+  options = before;
+  options.max_in_flight_requests_per_connection = 0;
   EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
   options = before;
   options.socket_request_max_bytes = 3'000'000;
@@ -453,6 +456,12 @@ TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
   EXPECT_EQ(value("kafka_server_socket_server_metrics_connection_creation_total", listener), 1);
   EXPECT_EQ(value("kafka_server_socket_server_metrics_request_total", listener), 1);
   EXPECT_EQ(value("kafka_network_requestchannel_responsequeuesize", ""), 0);
+  EXPECT_EQ(value("kafka_network_requestchannel_responsequeuesize", "processor=\"0\""), 0);
+  EXPECT_EQ(
+      value("kafka_server_socket_server_metrics_connection_accept_total", "listener=\"TEST\""), 1);
+  EXPECT_EQ(
+      value("kafka_server_socket_server_metrics_ip_connection_accept_total", "ip=\"127.0.0.1\""),
+      1);
   EXPECT_EQ(value("kafka_network_requestchannel_requestqueuesize", ""), 0);
   EXPECT_TRUE(AwaitTrue(
       [&] { return value("kafka_network_socketserver_memorypoolavailable", "") == 200'000'000; }));

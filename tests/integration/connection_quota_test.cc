@@ -42,6 +42,12 @@ class ConnectionQuotaTest : public ::testing::TestWithParam<Mode> {
   bool reuse_port() const { return GetParam().accept_mode == AcceptMode::kReusePort; }
 };
 
+// Kafka's counts of a quota, of the one listener.
+int64_t OfListener(const TestServer& server, absl::string_view name) {
+  return server.Metric(absl::StrCat("kafka_server_socket_server_metrics_", name, "_total"),
+                       "listener=\"TEST\"");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Modes, ConnectionQuotaTest,
     ::testing::Values(Mode{"", AcceptMode::kAcceptor}, Mode{"", AcceptMode::kReusePort},
@@ -120,6 +126,10 @@ TEST_P(ConnectionQuotaTest, OverItsRateAnAddressIsHeldUnservedAndThenClosed) {
   // Only the one that is admitted is not disturbed.
   for (Client& client : throttled) EXPECT_TRUE(client.AtEnd());
   EXPECT_TRUE(Served(a, "a again"));
+  EXPECT_EQ(OfListener(*server, "connection_accept"), 1);
+  EXPECT_EQ(OfListener(*server, "connection_accept_throttle"), 0);
+  EXPECT_EQ(OfListener(*server, "ip_connection_accept_throttle"), 5);
+  EXPECT_GE(OfListener(*server, "ip_connection_accept_throttle_time_ms"), 5);
 }
 
 // --- server and listener -------------------------------------------------------------------
@@ -198,6 +208,11 @@ TEST_P(ConnectionQuotaTest, OverTheServersRateClientsWaitAndAreServedInTheEnd) {
   for (Client& client : clients) EXPECT_EQ(client.ReadFrame(), "hello");
   EXPECT_GE(server->Metric("network_accept_pauses_total"), 1);
   EXPECT_EQ(server->server().connection_quotas().held(), 0);
+  EXPECT_EQ(OfListener(*server, "connection_accept"), 80);
+  EXPECT_GE(OfListener(*server, "connection_accept_throttle"), 1);
+  EXPECT_GE(OfListener(*server, "connection_accept_throttle_time_ms"),
+            OfListener(*server, "connection_accept_throttle"));
+  EXPECT_EQ(OfListener(*server, "ip_connection_accept_throttle"), 0);
 }
 
 TEST_P(ConnectionQuotaTest, AProtectedListenerPassesAFullServerAndTheLeastUsedIsShed) {

@@ -43,12 +43,13 @@ class LateHandler final : public RequestHandler {
   RequestHandler* handler_ = nullptr;
 };
 
-// The ring of the log-io thread.
+// The ring of the log-io thread, and the workers of every ring.
 class LogIoCollector final : public MetricCollector {
  public:
   explicit LogIoCollector(const uring::FileRing& ring) : ring_(ring) {}
   void Collect(MetricSink& sink) override {
     uring::CollectRingStats(ring_.ring_stats(), "log-io", sink);
+    uring::CollectWorkers(sink);
   }
 
  private:

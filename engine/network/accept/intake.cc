@@ -21,6 +21,7 @@ Intake::Intake(const Listener& listener, UniqueFd listen_fd, uint32_t slot, urin
       ring_(ring),
       quotas_(quotas),
       metrics_(metrics),
+      listener_metrics_(metrics.OfListener(listener.bound.listener_name)),
       host_(host),
       throttled_(0) {
   armed_.reserve(kOneShotRoom + 1);
@@ -170,11 +171,13 @@ bool Intake::TryAdmit(int fd, const SocketAddress& peer, bool was_held) {
       return true;
     case ConnectionQuotas::Verdict::kAddressRateExceeded:
       metrics_.connections_throttled_per_address.Increment();
+      listener_metrics_.ip_throttled.Record(decision.delay_ns);
       Throttle(fd, decision.delay_ns);
       return true;
     case ConnectionQuotas::Verdict::kAdmitted:
       break;
   }
+  listener_metrics_.accepted.Increment();
   connection.fd = fd;
   connection.peer = peer;
   connection.listener = &listener_;
@@ -259,6 +262,7 @@ void Intake::Pause(PauseReason reason, int64_t until_ns) {
   retry_ns_ = until_ns;
   if (std::exchange(pause_, reason) != PauseReason::kNone) return;
   metrics_.accept_pauses.Increment();
+  if (reason == PauseReason::kRate) listener_metrics_.throttled.Record(until_ns - now_ns_);
   paused_since_ns_.store(now_ns_, std::memory_order_relaxed);
   uint64_t suppressed = 0;
   if (reason == PauseReason::kError || !pause_log_.TryTake(now_ns_, &suppressed)) return;

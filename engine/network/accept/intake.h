@@ -121,6 +121,7 @@ class Intake final : private ConnectionQuotas::RoomListener {
   uring::Ring& ring_;
   ConnectionQuotas& quotas_;
   NetworkMetrics& metrics_;
+  ListenerMetrics listener_metrics_;
   NetworkThread thread_;
   Host& host_;
 

@@ -109,6 +109,7 @@ ConnectionQuotas::Decision ConnectionQuotas::Admit(int listener, const SocketAdd
   ForgetAddressesAtRest(now_ns);
   AddressState& address = addresses_[key];
   address.rate.Record(address_limit, now_ns);
+  ++address.accepted;
   if (address.count++ == 0) ++counted_addresses_;
   ++state.count;
   ++total_;
@@ -361,6 +362,27 @@ int64_t ConnectionQuotas::held() const {
 size_t ConnectionQuotas::addresses() const {
   MutexLock lock(mutex_);
   return static_cast<size_t>(counted_addresses_);
+}
+
+std::vector<ConnectionQuotas::AddressAccepts> ConnectionQuotas::BusiestAddresses(
+    size_t count) const {
+  const auto more = [](const AddressAccepts& a, const AddressAccepts& b) {
+    return a.accepted > b.accepted;
+  };
+  // A heap of those that are wanted, the least of them in front.
+  std::vector<AddressAccepts> busiest;
+  busiest.reserve(count + 1);
+  MutexLock lock(mutex_);
+  for (const auto& [address, state] : addresses_) {
+    if (busiest.size() == count && state.accepted <= busiest.front().accepted) continue;
+    busiest.push_back({address, state.accepted});
+    std::push_heap(busiest.begin(), busiest.end(), more);
+    if (busiest.size() <= count) continue;
+    std::pop_heap(busiest.begin(), busiest.end(), more);
+    busiest.pop_back();
+  }
+  std::sort_heap(busiest.begin(), busiest.end(), more);
+  return busiest;
 }
 
 size_t ConnectionQuotas::remembered_addresses() const {

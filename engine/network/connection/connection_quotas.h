@@ -171,6 +171,12 @@ class ConnectionQuotas {
   int64_t held() const;
   // Addresses with connections.
   size_t addresses() const;
+  struct AddressAccepts {
+    AddressKey address = {};
+    int64_t accepted = 0;  // since it is remembered
+  };
+  // The `count` remembered addresses of which the most connections were let in, at most.
+  std::vector<AddressAccepts> BusiestAddresses(size_t count) const;
   // Addresses that are remembered: those, and the ones whose rate is not at rest.
   size_t remembered_addresses() const;
 
@@ -183,6 +189,7 @@ class ConnectionQuotas {
   };
   struct AddressState {
     int32_t count = 0;
+    int64_t accepted = 0;
     CreationRate rate;
   };
 

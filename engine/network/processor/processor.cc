@@ -33,7 +33,8 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {
   deadlines_.MakeLevels(kTimedAheadNs);
-  seat_.Take(*ring_, metrics_.responses_queued);
+  seat_.Take(*ring_, metrics_);
+  thread_.responses_queued = seat_.responses_queued();
   thread_.kind = NetworkThread::Kind::kProcessor;
   thread_.index = seat_.index();
   thread_.started_ns = channel_.clock().NowNs();

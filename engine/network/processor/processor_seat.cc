@@ -99,9 +99,8 @@ ResponseNode* ProcessorSeat::PopResponse() {
   return response;
 }
 
-void ProcessorSeat::Take(uring::Ring& ring, Gauge responses_queued) {
-  // Of the same server for every processor that takes the seat.
-  if (first_generation_ == 0) responses_queued_ = responses_queued;
+void ProcessorSeat::Take(uring::Ring& ring, NetworkMetrics& metrics) {
+  if (!std::exchange(is_counted_, true)) responses_queued_ = metrics.MakeResponseQueueSize();
   DCHECK(ring_.load(std::memory_order_relaxed) == nullptr);
   ring_.store(&ring, std::memory_order_relaxed);
 }

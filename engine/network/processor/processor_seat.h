@@ -21,6 +21,7 @@
 #include "engine/metrics/counter.h"
 #include "engine/network/accept/listen_socket_handover.h"
 #include "engine/network/connection/new_connection.h"
+#include "engine/network/network_metrics.h"
 #include "engine/network/processor/receive_buffers.h"
 #include "engine/network/request/request_run.h"
 #include "engine/network/server_options.h"
@@ -58,8 +59,9 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
 
   // --- the processor of the moment -------------------------------------------------
   // From here on wakes go to `ring`; the seat is empty.
-  // `responses_queued` counts what waits here.
-  void Take(uring::Ring& ring, Gauge responses_queued);
+  // The first one makes the count of what waits here, of `metrics`, the server's.
+  void Take(uring::Ring& ring, NetworkMetrics& metrics);
+  Gauge responses_queued() const { return responses_queued_; }
   // No thread touches the ring any more when it returns. The owner's thread has
   // ended, or never ran. `generation` is above that of every connection it had.
   void Leave(uint32_t generation);
@@ -106,6 +108,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   // down, so that Leave sees every one that can have taken it down.
   std::atomic<int32_t> wakers_{0};
   std::atomic<uring::Ring*> ring_{nullptr};
+  bool is_counted_ = false;
   Gauge responses_queued_;  // written before anything is pushed
   std::atomic<int64_t> open_connections_{0};
   std::atomic<int32_t> listening_sockets_{0};

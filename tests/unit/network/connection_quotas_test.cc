@@ -80,6 +80,25 @@ class Server {
 
 // --- no limits --------------------------------------------------------------------------
 
+TEST(ConnectionQuotasTest, TheBusiestAddressesAreKnown) {
+  Server server(ThreeListeners());
+  for (int i = 1; i <= 30; ++i) {
+    const std::string host = absl::StrCat("10.0.0.", i);
+    // Most from 10.0.0.30.
+    for (int n = 0; n < i; ++n) EXPECT_EQ(server.Try(kExternal, host.c_str()), Verdict::kAdmitted);
+  }
+  const auto busiest = server.quotas.BusiestAddresses(3);
+  ASSERT_EQ(busiest.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(busiest[static_cast<size_t>(i)].accepted, 30 - i);
+    EXPECT_EQ(busiest[static_cast<size_t>(i)].address,
+              KeyOf(From(absl::StrCat("10.0.0.", 30 - i).c_str())));
+  }
+  EXPECT_EQ(server.quotas.BusiestAddresses(100).size(), 30u);
+  server.tokens.clear();
+  EXPECT_TRUE(server.quotas.BusiestAddresses(3).empty());
+}
+
 TEST(ConnectionQuotasTest, ByDefaultNothingIsLimited) {
   Server server(ThreeListeners());
   for (int listener : {kExternal, kAdmin, kInterBroker}) {

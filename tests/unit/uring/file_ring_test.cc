@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/concurrent/thread_runner.h"
+#include "engine/uring/ring_metrics.h"
 #include "gtest/gtest.h"
 #include "tests/unit/uring/uring_test_util.h"
 
@@ -40,6 +41,21 @@ class FileRingTest : public ::testing::TestWithParam<Rung> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Rungs, FileRingTest, ::testing::ValuesIn(kRungs), RungName);
+
+TEST_P(FileRingTest, ASyncRunsOnAThreadOfTheKernelThatIsCounted) {
+  runner_.Start();
+  Awaited operation;
+  operation.file = NewFile(directory_, "content");
+  operation.kind = FileOperation::Kind::kSync;
+  // An idle worker stays for seconds, but it may be one of an earlier ring's.
+  int seen = 0;
+  for (int i = 0; i < 1000 && seen == 0; ++i) {
+    ring_.Submit(&operation);
+    EXPECT_EQ(operation.Await(), IoResult::Bytes(0));
+    seen = WorkerThreadCount();
+  }
+  EXPECT_GT(seen, 0);
+}
 
 TEST_P(FileRingTest, WritesSyncsAndReads) {
   runner_.Start();
