@@ -35,7 +35,7 @@ int64_t PrivilegedBytes(const SocketServerOptions& options) {
 }  // namespace
 
 int64_t LargestRequest(const SocketServerOptions& options) {
-  return options.processor.connection.socket_request_max_bytes + 4;
+  return options.processor.connection.socket_request_max_bytes + kLengthBytes;
 }
 
 int64_t ProcessorCount(const SocketServerOptions& options) {

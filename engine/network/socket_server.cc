@@ -100,6 +100,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   absl::Status Open();
   absl::Status SetAddressLimits();
   absl::Status OpenListener(const ListenerOptions& listener_options);
+  // Whether a request that large can come in everywhere.
+  absl::Status CheckRequestFits(int64_t request_max_bytes);
   absl::Status StartThreads();
   void RegisterGauges();
   void StopAccepting();
@@ -374,9 +376,25 @@ const ConnectionOptions& SocketServer::connection_options() const {
   return state_->connection_options;
 }
 
+absl::Status SocketServer::State::CheckRequestFits(int64_t request_max_bytes) {
+  int64_t most_bytes = data_plane.memory().partial_capacity_bytes();
+  for (const auto& plane : privileged_planes) {
+    if (plane == nullptr) continue;
+    most_bytes = std::min(most_bytes, plane->memory().partial_capacity_bytes());
+  }
+  most_bytes -= kLengthBytes;
+  if (request_max_bytes <= most_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "socket_request_max_bytes=", request_max_bytes,
+      " is out of range; what queued_max_request_bytes and memory_limit_bytes leave for a request "
+      "is ",
+      most_bytes));
+}
+
 absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options) {
   State& state = *state_;
   GYRE_RETURN_IF_ERROR(CheckLiveOptions(state.options, options));
+  GYRE_RETURN_IF_ERROR(state.CheckRequestFits(options.socket_request_max_bytes));
   state.connection_options = options;
   state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
   for (const auto& listener : state.listeners) listener->SetConnectionOptions(options);

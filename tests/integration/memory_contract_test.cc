@@ -148,6 +148,18 @@ TEST_F(MemoryContractTest, AReaderThatDripsIsClosedWhileOthersWait) {
   EXPECT_EQ(server->Metric(kStalled), 1);
 }
 
+TEST_F(MemoryContractTest, ARequestLimitThatCouldNeverBeReachedIsRefused) {
+  const auto server = ServeRequests();
+  ConnectionOptions options = server->server().connection_options();
+  options.socket_request_max_bytes = 1'900'000;
+  const absl::Status refused = server->server().SetConnectionOptions(options);
+  EXPECT_TRUE(absl::StrContains(refused.message(), absl::StrCat((2 << 20) / 8 * 7 - 4))) << refused;
+  options.socket_request_max_bytes = 1'800'000;
+  EXPECT_TRUE(server->server().SetConnectionOptions(options).ok());
+  Client client(server->port());
+  ExpectEcho(client, Pattern(1'800'000, 1));
+}
+
 TEST_F(MemoryContractTest, WholeRequestsAreServedWhilePartialOnesFillTheBudget) {
   const auto server = ServeRequests();
   const std::string frame = Framed(Pattern(1 << 20, 1));

@@ -59,6 +59,7 @@ struct MemoryTag;  // the waits for the memory budget
 struct MemoryWait : MemoryWaiter, MpscNode, IntrusiveListNode<MemoryTag> {
   ProcessorSeat* seat = nullptr;
   ConnectionSlot* slot = nullptr;
+  int64_t since_ns = 0;
 };
 
 // Everything a processor knows of a connection, in whole cache lines. What a small
@@ -103,7 +104,7 @@ struct alignas(kCacheLineBytes) ConnectionSlot : TimerEntry,
   uint8_t zero_copy_copied = 0;   // notifications in a row that said so
   bool socket_readable = false;   // a direct receive need not wait for readiness
   bool receiving_direct = false;  // one is in flight; else it waits for readiness
-  bool large_responses = true;    // until it was answered by a small one
+  bool large_responses = false;   // its last answer was one
   bool frame_late = false;        // its time is over: take what came of it
   uint32_t dispatch_turn = 0;
   Connection connection;

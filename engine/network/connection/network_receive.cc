@@ -280,7 +280,9 @@ NetworkReceive::Target NetworkReceive::direct_target(size_t max_bytes) const {
 
 int64_t NetworkReceive::TryChargeDirect(int64_t max_bytes, ReceiveMemory& memory) {
   const int64_t end = std::min(assembled_bytes_ + max_bytes, total_bytes_);
-  return TryChargeUpTo(InRange(end), memory) ? end - assembled_bytes_ : 0;
+  if (TryChargeUpTo(InRange(end), memory)) return end - assembled_bytes_;
+  // The rest of the last page is charged already.
+  return charged_bytes_ - assembled_bytes_;
 }
 
 void NetworkReceive::OnDirectDone(int64_t bytes, ReceiveMemory& memory) {

@@ -77,7 +77,7 @@ void Processor::WaitForMemory(Slot& slot, const SlotMemory& memory) {
     auto* granted = static_cast<MemoryWait*>(waiter);
     granted->seat->EnqueueGranted(granted);
   };
-  slot.receive_pace.Begin(now_ns_);
+  wait->since_ns = now_ns_;
   slot.connection.OnOperationSubmitted();  // the slot stays until the answer
   if (channel_.memory().Wait(wait)) {
     memory_waiters_.PushBack(wait);
@@ -98,7 +98,7 @@ void Processor::EndMemoryWait(Slot& slot) {
 void Processor::OnMemoryGranted(Slot& slot) {
   slot.granted_bytes = slot.memory_wait->bytes;
   slot.granted_use = slot.memory_wait->use;
-  slot.receive_pace.Begin(now_ns_);
+  slot.receive_pace.Forgive(now_ns_ - slot.memory_wait->since_ns);
   EndMemoryWait(slot);
   slot.connection.SetWaitingForMemory(false);
   if (slot.connection.closing()) SpendGranted(slot);
@@ -148,19 +148,29 @@ void Processor::BreakPartials() {
   bool moving = false;
   table_.ForEach([&](Slot& slot) {
     owner_.Assert();
-    const int64_t bytes = slot.receive.charged_bytes() + slot.granted_bytes;
     if (slot.connection.shutdown_done() || slot.receive.charged_bytes() == 0) return;
-    held_bytes += bytes;
-    const PartialHolder holder = {&slot, bytes, slot.receive.missing_bytes(),
-                                  slot.receive_pace.BehindNs(now_ns_),
-                                  slot.connection.waiting_for_memory()};
-    if (!holder.waits && holder.behind_ns < kPartialStallNs) moving = true;
+    PartialHolder holder;
+    holder.slot = &slot;
+    holder.held_bytes = slot.receive.charged_bytes() + slot.granted_bytes;
+    holder.missing_bytes = slot.receive.missing_bytes();
+    held_bytes += holder.held_bytes;
+    // What it waits for memory is not its fault; that it came late to wait for it is.
+    const MemoryWait* const wait = slot.memory_wait;
+    holder.behind_ns = slot.receive_pace.BehindNs(wait != nullptr ? wait->since_ns : now_ns_);
+    if (holder.behind_ns < kPartialStallNs) {
+      if (wait == nullptr) {
+        moving = true;
+        return;
+      }
+      holder.waits = true;
+      holder.behind_ns = now_ns_ - wait->since_ns;
+    }
     partial_holders_.push_back(holder);
   });
   // While another comes in those that wait may yet be served.
   const int64_t patience_ns = moving ? kMovingPatience * kPartialStallNs : kPartialStallNs;
   std::erase_if(partial_holders_, [patience_ns](const PartialHolder& holder) {
-    return holder.behind_ns < (holder.waits ? patience_ns : kPartialStallNs);
+    return holder.waits && holder.behind_ns < patience_ns;
   });
   const size_t count = ChooseVictims(held_bytes / kBrokenPart, &partial_holders_);
   if (count == 0) return;

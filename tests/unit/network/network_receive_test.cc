@@ -297,11 +297,16 @@ TEST_F(NetworkReceiveTest, ADirectReceiveThatStoppedShortGivesBackWhatItDidNotFi
   EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
   ASSERT_TRUE(receive_.wants_direct());
   memory_.capacity = 200'000;
-  EXPECT_EQ(receive_.TryChargeDirect(256 * 1024, memory_), 0);
+  EXPECT_EQ(receive_.TryChargeDirect(256 * 1024, memory_), kPageBytes - 1'000);
   EXPECT_EQ(receive_.TryChargeDirect(100'000, memory_), 100'000);
   EXPECT_GE(memory_.used, 101'000);
   receive_.OnDirectDone(10'000, memory_);
   EXPECT_EQ(memory_.used, 3 * kPageBytes);  // of 11,000 bytes
+  // The rest of the last page is there, whoever waits.
+  memory_.capacity = memory_.used;
+  EXPECT_EQ(receive_.TryChargeDirect(256 * 1024, memory_), 3 * kPageBytes - 11'000);
+  receive_.OnDirectDone(3 * kPageBytes - 11'000, memory_);
+  EXPECT_EQ(receive_.TryChargeDirect(256 * 1024, memory_), 0);
 }
 
 TEST_F(NetworkReceiveTest, WithoutALargeRangeItIsAskedForAgain) {

@@ -8,8 +8,9 @@ DEFINE_int64(queued_max_request_bytes, -1,
              "Bytes of requests read and not yet answered; -1: no limit.");
 DEFINE_int64(memory_limit_bytes, 0,
              "Requests, answers and buffers together take no more; 0: half of what the cgroup or "
-             "the machine has, -1: no limit. Beyond it connections wait, and readers that take "
-             "nothing meanwhile are closed.");
+             "the machine has, -1: no limit. Beyond it requests wait, and those are closed that "
+             "hold memory and hardly move: slow readers of large answers, slow senders of large "
+             "requests.");
 DEFINE_int64(socket_request_max_bytes, 104857600, "A larger request closes its connection.");
 
 namespace gyre {
