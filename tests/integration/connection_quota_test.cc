@@ -1,7 +1,6 @@
 // Connection quotas over real sockets: an acceptor's intake and those of processors
 // (reuseport), with every feature of the kernel and with the optional ones hidden.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/integration/open_descriptors.h"
 
 namespace gyre::testing {
 namespace {
@@ -70,14 +70,6 @@ ListenerOptions Named(const char* endpoint) {
   const std::string answer = client.ReadFrame();
   if (answer == text) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "answered \"" << answer << "\"";
-}
-
-int OpenDescriptors() {
-  DIR* const directory = opendir("/proc/self/fd");
-  int count = 0;
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
 }
 
 // --- one address ------------------------------------------------------------------------

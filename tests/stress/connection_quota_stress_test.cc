@@ -3,7 +3,6 @@
 // rate, what is held, throttled, refused and shed. At the end nothing may be left: no
 // token, no held socket, no connection, no descriptor.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -23,6 +22,7 @@
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/integration/open_descriptors.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -42,14 +42,6 @@ constexpr int kConnections = 6'000;
 constexpr int kConnections = 50'000;  // in each of two modes
 #endif
 constexpr int kClients = 6;
-
-int OpenDescriptors() {
-  int count = 0;
-  DIR* const directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
-}
 
 // 127.0.0.<2 + number>: every address of 127/8 is this machine.
 SocketAddress Source(uint32_t number) {

@@ -1,8 +1,6 @@
 // Connections that come, send in every way, and leave in every way, while small
 // bounds make each kind of waiting happen. At the end nothing may be left: no
 // connection, no request byte, no descriptor.
-#include <dirent.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -17,39 +15,21 @@
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/integration/open_descriptors.h"
+#include "tests/stress/network_stress.h"
 
 namespace gyre::testing {
 namespace {
 
-int OpenDescriptors() {
-  int count = 0;
-  DIR* directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
-}
-
-struct Mode {
-  const char* disabled;
-  Dispatch dispatch;
-  int in_flight;
-};
-
-class NetworkChurnTest : public ::testing::TestWithParam<Mode> {};
-
-std::string NameOf(const ::testing::TestParamInfo<Mode>& info) {
-  return absl::StrCat(info.param.disabled[0] == '\0' ? "Full" : "Rung519",
-                      info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline",
-                      info.param.in_flight);
-}
+class NetworkChurnTest : public ::testing::TestWithParam<StressMode> {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, NetworkChurnTest,
-                         ::testing::Values(Mode{"", Dispatch::kPool, 1},
-                                           Mode{"", Dispatch::kPool, 4},
-                                           Mode{"", Dispatch::kInline, 1},
-                                           Mode{"all", Dispatch::kPool, 4},
-                                           Mode{"all", Dispatch::kInline, 1}),
-                         NameOf);
+                         ::testing::Values(StressMode{"", Dispatch::kPool, 1},
+                                           StressMode{"", Dispatch::kPool, 4},
+                                           StressMode{"", Dispatch::kInline, 1},
+                                           StressMode{"all", Dispatch::kPool, 4},
+                                           StressMode{"all", Dispatch::kInline, 1}),
+                         NameOfStressMode);
 
 constexpr int64_t kFileBytes = 1 << 20;
 
@@ -69,14 +49,8 @@ class Handler {
   void Start(Request* request) {
     const absl::string_view frame = request->frame();
     switch (frame.empty() ? 'e' : frame[0]) {
-      case 'f': {
-        const int64_t size = LoadBigEndian<int32_t>(frame.data() + 1);
-        Buffer head = Buffer::Allocate(4);
-        StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(size));
-        NetworkSend send(std::move(head));
-        send.Append(FileSlice{file_.file(), kFileBytes - size, size});
-        return request->Reply(std::move(send));
-      }
+      case 'f':
+        return AnswerFileRequest(request, file_.file(), kFileBytes);
       case 'n':
         return request->ReplyNothing();
       case 'c':
@@ -131,9 +105,7 @@ int LiveAndLeave(uint16_t port, std::mt19937& random, const std::string& content
       case 0: {
         const auto size = static_cast<int32_t>(
             1 + random() % (!small_window && random() % 4 == 0 ? kFileBytes : 20'000));
-        std::string request(5, 'f');
-        StoreBigEndian<int32_t>(&request[1], size);
-        stream += Framed(request);
+        stream += Framed(FileRequest(size));
         expected.push_back(content.substr(static_cast<size_t>(kFileBytes - size)));
         break;
       }
@@ -199,22 +171,12 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
     TestServer server(
         GetParam().disabled, [&](Request* request) { handler.Start(request); },
         [&](SocketServerOptions& options) {
-          options.queued_max_requests = 4;
-          options.queued_max_request_bytes = 3 << 20;
+          SetTightBounds(GetParam(), options);
           options.max_connections = 12;
           options.lanes = {{"first", 1}, {"second", 3}};
-          options.sockets.send_buffer_bytes = 16'384;
-          ProcessorOptions& processor = options.processor;
-          processor.receive_buffer_bytes = 4096;
-          processor.receive_buffer_count = 16;
-          processor.splice_pipe_count = 1;
-          processor.connection.socket_request_max_bytes = 1 << 20;
-          processor.connection.receive_ahead_bytes = 8192;
-          processor.connection.send_quantum_bytes = 32'768;
-          processor.connection.dispatch_quantum_bytes = 2048;
-          processor.connection.max_in_flight_bytes_per_connection = 50'000;
-          processor.connection.dispatch = GetParam().dispatch;
-          processor.connection.max_in_flight_requests_per_connection = GetParam().in_flight;
+          ConnectionOptions& connection = options.processor.connection;
+          connection.dispatch_quantum_bytes = 2048;
+          connection.max_in_flight_bytes_per_connection = 50'000;
         });
     server.handler().lane_of = [](const Request& request) {
       return static_cast<int>(request.frame().size() % 3);
@@ -244,15 +206,8 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
       file.MakeCold();
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_TRUE(server.AwaitConnections(0));
-    EXPECT_TRUE(
-        AwaitTrue([&] { return server.Metric("kafka_network_socketserver_memorypoolused") == 0; }));
-    EXPECT_EQ(server.Metric("network_connections"), 0);
-    EXPECT_EQ(server.Metric("network_throttled_connections"), 0);
+    ExpectNothingLeft(server);
     EXPECT_GT(server.Metric("network_throttles_total"), 0);
-    EXPECT_EQ(server.Metric("network_connections_accepted_total"),
-              server.Metric("network_connections_closed_total"));
-    EXPECT_TRUE(server.server().Drain(1'000));
     server.server().Stop();
     handler.Stop();
   }

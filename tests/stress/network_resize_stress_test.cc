@@ -2,8 +2,6 @@
 // that stay, pipelining requests of every kind, and connections that come and go
 // use them. No connection may break, no answer be lost, wrong or out of order; at
 // the end nothing may be left: no connection, no request byte, no descriptor.
-#include <dirent.h>
-
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -17,40 +15,21 @@
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/integration/open_descriptors.h"
+#include "tests/stress/network_stress.h"
 
 namespace gyre::testing {
 namespace {
 
-int OpenDescriptors() {
-  int count = 0;
-  DIR* directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
-}
+class NetworkResizeStressTest : public ::testing::TestWithParam<StressMode> {};
 
-struct Mode {
-  const char* disabled;
-  Dispatch dispatch;
-  int in_flight;
-  AcceptMode accept_mode = AcceptMode::kAcceptor;
-};
-
-class NetworkResizeStressTest : public ::testing::TestWithParam<Mode> {};
-
-INSTANTIATE_TEST_SUITE_P(Modes, NetworkResizeStressTest,
-                         ::testing::Values(Mode{"", Dispatch::kPool, 1},
-                                           Mode{"", Dispatch::kPool, 4},
-                                           Mode{"", Dispatch::kInline, 1},
-                                           Mode{"", Dispatch::kPool, 1, AcceptMode::kReusePort},
-                                           Mode{"all", Dispatch::kPool, 4, AcceptMode::kReusePort}),
-                         [](const auto& info) {
-                           return absl::StrCat(
-                               info.param.disabled[0] == '\0' ? "Full" : "Rung519",
-                               info.param.dispatch == Dispatch::kPool ? "Pool" : "Inline",
-                               info.param.in_flight,
-                               info.param.accept_mode == AcceptMode::kReusePort ? "Reuse" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, NetworkResizeStressTest,
+    ::testing::Values(StressMode{"", Dispatch::kPool, 1}, StressMode{"", Dispatch::kPool, 4},
+                      StressMode{"", Dispatch::kInline, 1},
+                      StressMode{"", Dispatch::kPool, 1, AcceptMode::kReusePort},
+                      StressMode{"all", Dispatch::kPool, 4, AcceptMode::kReusePort}),
+    NameOfStressMode);
 
 constexpr int64_t kFileBytes = 1 << 18;
 
@@ -67,12 +46,7 @@ class Handler {
     const absl::string_view frame = request->frame();
     if (frame[0] == 'l') return held_.Add(request);
     if (frame[0] != 'f') return Echo(request);
-    const int64_t size = LoadBigEndian<int32_t>(frame.data() + 1);
-    Buffer head = Buffer::Allocate(4);
-    StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(size));
-    NetworkSend send(std::move(head));
-    send.Append(FileSlice{file_.file(), kFileBytes - size, size});
-    request->Reply(std::move(send));
+    AnswerFileRequest(request, file_.file(), kFileBytes);
   }
 
  private:
@@ -99,9 +73,7 @@ bool Burst(Client& client, std::mt19937& random, const std::string& content) {
     const uint32_t roll = random() % 16;
     if (roll == 0) {
       const auto size = static_cast<int32_t>(1 + random() % kFileBytes);
-      std::string request(5, 'f');
-      StoreBigEndian<int32_t>(&request[1], size);
-      stream += Framed(request);
+      stream += Framed(FileRequest(size));
       expected.push_back(content.substr(static_cast<size_t>(kFileBytes - size)));
       continue;
     }
@@ -136,21 +108,7 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
     Handler handler(file);
     TestServer server(
         GetParam().disabled, [&](Request* request) { handler.Start(request); },
-        [&](SocketServerOptions& options) {
-          options.accept_mode = GetParam().accept_mode;
-          options.queued_max_requests = 4;
-          options.queued_max_request_bytes = 3 << 20;
-          options.sockets.send_buffer_bytes = 16'384;
-          ProcessorOptions& processor = options.processor;
-          processor.receive_buffer_bytes = 4096;
-          processor.receive_buffer_count = 16;
-          processor.splice_pipe_count = 1;
-          processor.connection.socket_request_max_bytes = 1 << 20;
-          processor.connection.receive_ahead_bytes = 8192;
-          processor.connection.send_quantum_bytes = 32'768;
-          processor.connection.dispatch = GetParam().dispatch;
-          processor.connection.max_in_flight_requests_per_connection = GetParam().in_flight;
-        });
+        [&](SocketServerOptions& options) { SetTightBounds(GetParam(), options); });
     const uint32_t seed = std::random_device()();
     RecordProperty("seed", static_cast<int>(seed));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1'500);
@@ -183,17 +141,15 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
                       .ResizeHandlerThreads(random() % 2 == 0 ? std::min(handlers * 2, 6)
                                                               : std::max(1, handlers / 2))
                       .ok());
+      // Live, beside it: how many requests of a connection may be in flight.
+      ConnectionOptions connection = server.server().connection_options();
+      connection.max_in_flight_requests_per_connection = 1 + static_cast<int>(random() % 6);
+      EXPECT_TRUE(server.server().SetConnectionOptions(connection).ok());
       ++resizes;
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_GT(server.Metric("network_connections_migrated_total"), 0);
-    EXPECT_TRUE(server.AwaitConnections(0));
-    EXPECT_TRUE(
-        AwaitTrue([&] { return server.Metric("kafka_network_socketserver_memorypoolused") == 0; }));
-    EXPECT_TRUE(AwaitTrue([&] { return server.Metric("network_connections") == 0; }));
-    EXPECT_EQ(server.Metric("network_connections_accepted_total"),
-              server.Metric("network_connections_closed_total"));
-    EXPECT_TRUE(server.server().Drain(20'000));
+    ExpectNothingLeft(server);
     server.server().Stop();
     handler.Stop();
   }
