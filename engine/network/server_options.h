@@ -113,7 +113,10 @@ struct ConnectionOptions {
 // Set on the listening socket; accepted ones inherit them, with TCP_NODELAY and
 // SO_KEEPALIVE.
 struct SocketOptions {
-  int32_t listen_backlog_size = 50;
+  // Clients that wait to be accepted; the kernel takes no more than net.core.somaxconn.
+  // Those beyond believe that they are connected, and may be reset later: a burst of
+  // reconnects must fit.
+  int32_t listen_backlog_size = 4096;
   int32_t send_buffer_bytes = -1;     // -1: the kernel's default
   int32_t receive_buffer_bytes = -1;  // -1: the kernel's default
   std::string congestion_control;     // "": the kernel's default

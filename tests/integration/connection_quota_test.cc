@@ -336,6 +336,23 @@ TEST_P(ConnectionQuotaTest, WhatIsHeldMovesWithItsListeningSocket) {
   for (Client& client : clients) EXPECT_EQ(client.ReadFrame(), "hello");
 }
 
+TEST_P(ConnectionQuotaTest, ABurstOfClientsWaitsWholeWhileAcceptingPauses) {
+  // Clients beyond the listening socket's backlog believe that they are connected, and
+  // are reset when they are let in at last.
+  auto server = Serve([](SocketServerOptions& options) { options.max_connections = 1; });
+  Client first(server->port());
+  ASSERT_TRUE(Served(first, "hello"));
+  std::vector<Client> burst;
+  for (int i = 0; i < 300; ++i) {
+    burst.emplace_back(server->port());
+    burst.back().SendFrame("hello");
+  }
+  ASSERT_TRUE(server->server().connection_quotas().SetMaxConnections(1000).ok());
+  int answered = 0;
+  for (Client& client : burst) answered += client.ReadFrame() == "hello" ? 1 : 0;
+  EXPECT_EQ(answered, 300);
+}
+
 TEST_P(ConnectionQuotaTest, AnIpv6ListenerOnPortZeroServes) {
   auto server =
       Serve([](SocketServerOptions& options) { options.listeners = {Named("SIX://[::1]:0")}; });

@@ -8,7 +8,7 @@ DEFINE_int64(connections_max_idle_ms, 600000,
 DEFINE_int64(drain_timeout_ms, 30000,
              "On SIGTERM or SIGINT: how long requests in flight may take. A second signal ends at "
              "once.");
-DEFINE_int32(socket_listen_backlog_size, 50,
+DEFINE_int32(socket_listen_backlog_size, 4096,
              "Connections the kernel holds before they are accepted.");
 DEFINE_int32(socket_send_buffer_bytes, -1, "-1: the kernel's choice.");
 DEFINE_int32(socket_receive_buffer_bytes, -1, "-1: the kernel's choice.");
