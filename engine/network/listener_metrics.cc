@@ -16,11 +16,11 @@ ListenerMetrics::ListenerMetrics(MetricRegistry* registry, absl::string_view lis
                         "Times accepting was held up by a creation rate, the server's or the "
                         "listener's.");
   throttled.time_ms =
-      add("connection_accept_throttle_time_ms", "For how long in all, in milliseconds.");
+      add("connection_accept_throttletimems", "For how long in all, in milliseconds.");
   ip_throttled.count = add("ip_connection_accept_throttle",
                            "Connections held up, and then closed, by their address's rate.");
   ip_throttled.time_ms =
-      add("ip_connection_accept_throttle_time_ms", "For how long in all, in milliseconds.");
+      add("ip_connection_accept_throttletimems", "For how long in all, in milliseconds.");
 }
 
 }  // namespace gyre

@@ -121,7 +121,7 @@ TEST_P(ConnectionQuotaTest, OverItsRateAnAddressIsHeldUnservedAndThenClosed) {
   EXPECT_EQ(OfListener(*server, "connection_accept"), 1);
   EXPECT_EQ(OfListener(*server, "connection_accept_throttle"), 0);
   EXPECT_EQ(OfListener(*server, "ip_connection_accept_throttle"), 5);
-  EXPECT_GE(OfListener(*server, "ip_connection_accept_throttle_time_ms"), 5);
+  EXPECT_GE(OfListener(*server, "ip_connection_accept_throttletimems"), 5);
 }
 
 // --- server and listener -------------------------------------------------------------------
@@ -202,7 +202,7 @@ TEST_P(ConnectionQuotaTest, OverTheServersRateClientsWaitAndAreServedInTheEnd) {
   EXPECT_EQ(server->server().connection_quotas().held(), 0);
   EXPECT_EQ(OfListener(*server, "connection_accept"), 80);
   EXPECT_GE(OfListener(*server, "connection_accept_throttle"), 1);
-  EXPECT_GE(OfListener(*server, "connection_accept_throttle_time_ms"),
+  EXPECT_GE(OfListener(*server, "connection_accept_throttletimems"),
             OfListener(*server, "connection_accept_throttle"));
   EXPECT_EQ(OfListener(*server, "ip_connection_accept_throttle"), 0);
 }

@@ -125,6 +125,10 @@ def bad_writes_change_nothing(server):
             ("PUT", "/flags/connections_max_idle_ms", "soon", 400, "from -1 to"),
             ("PUT", "/flags/connections_max_idle_ms", "-2", 400, "from -1 to"),
             ("PUT", "/flags/file_transfer", "carrier pigeon", 400, "sendfile"),
+            ("PUT", "/flags/max_in_flight_requests_per_connection", "0", 400, "from 1 to 1024"),
+            ("PUT", "/flags/zero_copy_min_bytes", "-2", 400, "from -1 to"),
+            ("PUT", "/flags/listener_overrides", "PLAINTEXT.num_network_threads=200", 400, "it can go to"),
+            ("PUT", "/flags/listener_overrides", "NOBODY.num_network_threads=2", 400, "NOBODY"),
             ("PUT", "/flags/log_dirs", "/tmp", 409, "start"),
             ("PUT", "/flags/no_such_flag", "1", 404, "no_such_flag"),
             ("POST", "/flags", "a=1&b=2", 400, "one"),
@@ -206,6 +210,14 @@ def metrics_tell_what_happens(server):
                  "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
                  "kafka_network_acceptor_acceptorblocked_percent{listener=\"PLAINTEXT\"}",
                  "kafka_server_delayedoperationpurgatory_purgatorysize{delayedoperation=\"Fetch\"}",
+                 "kafka_network_requestchannel_responsequeuesize{processor=\"0\"}",
+                 "kafka_network_requestmetrics_errors_total{request=\"Produce\",error=\"NONE\"}",
+                 "kafka_server_brokertopicmetrics_messagesin_total",
+                 "kafka_server_brokertopicmetrics_bytesout_total",
+                 "kafka_server_socket_server_metrics_connection_accept_total{listener=\"PLAINTEXT\"}",
+                 "kafka_server_socket_server_metrics_connection_accept_throttletimems_total{listener=\"PLAINTEXT\"}",
+                 "kafka_server_socket_server_metrics_ip_connection_accept_total{ip=\"127.0.0.1\"}",
+                 "gyre_uring_worker_threads",
                  "gyre_uring_enters_total{thread=\"log-io\"}", "process_open_fds"):
         check("\n" + name + " " in text, "no " + name)
 
