@@ -70,7 +70,17 @@ class Handler final : public gyre::RequestHandler {
   const int64_t file_bytes_;
 };
 
+// SIGINT and SIGTERM, kept from every thread that is started from here on.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
 absl::Status Run() {
+  const sigset_t stop_signals = BlockStopSignals();
   gyre::FileRef file;
   int64_t file_bytes = 0;
   if (!FLAGS_file.empty()) {
@@ -101,12 +111,8 @@ absl::Status Run() {
   std::printf("engine_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);
 
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
   int signal = 0;
-  sigwait(&signals, &signal);
+  sigwait(&stop_signals, &signal);
   server.Drain(/*deadline_ms=*/5'000);
   return absl::OkStatus();
 }
@@ -117,12 +123,6 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
-  // Before any thread is started, so that only sigwait sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const absl::Status status = Run();
   if (!status.ok()) std::fprintf(stderr, "engine_server: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -5,7 +5,6 @@
 // Checked: each connection's responses are those of its requests, complete and in
 // order; nothing hangs; at the end everything that was lent is back.
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "engine/fs/fault_injecting_file_system.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/sim_answers.h"
 #include "tests/simulation/sim_run.h"
 #include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
@@ -34,12 +34,6 @@ enum Manner : char {
   kSilent = 's',   // by nothing
   kClose = 'c',    // by closing
 };
-
-std::string Frame(absl::string_view payload) {
-  std::string frame(4, '\0');
-  StoreBigEndian<int32_t>(frame.data(), static_cast<int32_t>(payload.size()));
-  return absl::StrCat(frame, payload);
-}
 
 char FileByte(size_t position) { return static_cast<char>(position * 131 >> 4); }
 
@@ -75,16 +69,16 @@ class EchoHandler final : public RequestHandler {
     const size_t index = random_.Below(waiting_.size());
     auto [request, frame] = std::move(waiting_[index]);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
-    request->Reply(NetworkSend(Buffer::CopyOf(Frame(frame))));
+    request->Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
     return true;
   }
 
  private:
   NetworkSend Echo(Request* request) {
     const absl::string_view frame = request->frame();
-    if (random_.OneIn(2)) return NetworkSend(Buffer::CopyOf(Frame(frame)));
+    if (random_.OneIn(2)) return NetworkSend(Buffer::CopyOf(Framed(frame)));
     // From where it was received.
-    NetworkSend send(Buffer::CopyOf(Frame(frame).substr(0, 4)));
+    NetworkSend send(Buffer::CopyOf(Framed(frame).substr(0, 4)));
     send.Append(request->frame_buffer());
     return send;
   }
@@ -118,13 +112,12 @@ class Client {
         network_(network) {}
 
   bool done() const { return fd_ < 0 && requests_left_ == 0; }
-  int answered() const { return answered_; }
+  int answered() const { return answers_.answered(); }
   int lost_connections() const { return lost_connections_; }
 
   std::string State() const {
-    return absl::StrCat("fd ", fd_, ": ", requests_left_, " requests left, ", expected_.size(),
-                        " answers due, ", outgoing_.size(), " bytes to send, ", incoming_.size(),
-                        " read of an answer of ", expected_.empty() ? 0 : expected_.front().size());
+    return absl::StrCat("fd ", fd_, ": ", requests_left_, " requests left, ", outgoing_.size(),
+                        " bytes to send, ", answers_.State());
   }
 
   bool Step() {
@@ -143,10 +136,7 @@ class Client {
     }
     const bool wrote = Write();
     const bool read = fd_ >= 0 && Read();
-    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty() &&
-        incoming_.empty()) {
-      Disconnect();
-    }
+    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && answers_.done()) Disconnect();
     return wrote || read;
   }
 
@@ -161,8 +151,7 @@ class Client {
     network_.Close(fd_);
     fd_ = -1;
     outgoing_.clear();
-    incoming_.clear();
-    expected_.clear();
+    answers_.Clear();
     closing_ = false;
   }
   void Lose() {
@@ -189,7 +178,7 @@ class Client {
       for (int32_t i = 0; i < size; ++i) {
         answer.push_back(FileByte(static_cast<size_t>(position + i)));
       }
-      expected_.push_back(std::move(answer));
+      answers_.Expect(std::move(answer));
     } else {
       size_t size = random_.Below(random_.OneIn(8) ? 4'000 : 200);
       if (large_frames_ && random_.OneIn(8)) size = 270'000 + random_.Below(50'000);
@@ -197,15 +186,14 @@ class Client {
       random_.Fill(body.data(), body.size());
       payload += body;
       if (payload[0] == kClose) closing_ = true;
-      if (payload[0] == kEcho || payload[0] == kDelayed) expected_.push_back(payload);
+      if (payload[0] == kEcho || payload[0] == kDelayed) answers_.Expect(payload);
     }
-    outgoing_ += Frame(payload);
+    outgoing_ += Framed(payload);
   }
 
   bool Write() {
     const size_t window = 1 + random_.Below(8);
-    while (requests_left_ > 0 && !closing_ && expected_.size() < window &&
-           outgoing_.size() < 4'096) {
+    while (requests_left_ > 0 && !closing_ && answers_.due() < window && outgoing_.size() < 4'096) {
       AddRequest();
     }
     if (outgoing_.empty()) return false;
@@ -231,21 +219,7 @@ class Client {
       Lose();
       return true;
     }
-    incoming_.append(chunk, static_cast<size_t>(received.bytes()));
-    while (incoming_.size() >= 4) {
-      const auto size = static_cast<size_t>(LoadBigEndian<int32_t>(incoming_.data()));
-      if (incoming_.size() < 4 + size) break;
-      if (expected_.empty()) {
-        ADD_FAILURE() << "an answer nobody asked for";
-        break;
-      }
-      EXPECT_TRUE(absl::string_view(incoming_).substr(4, size) == expected_.front())
-          << "a wrong answer of " << size << " bytes; expected " << expected_.front().size()
-          << " of manner " << expected_.front()[0];
-      incoming_.erase(0, 4 + size);
-      expected_.pop_front();
-      ++answered_;
-    }
+    answers_.Receive(absl::string_view(chunk, static_cast<size_t>(received.bytes())));
     return true;
   }
 
@@ -256,11 +230,9 @@ class Client {
   SimNetwork& network_;
   int fd_ = -1;
   std::string outgoing_;
-  std::string incoming_;
-  std::deque<std::string> expected_;
+  ExpectedAnswers answers_;
   bool closing_ = false;
   int stalled_steps_ = 0;
-  int answered_ = 0;
   int lost_connections_ = 0;
 };
 

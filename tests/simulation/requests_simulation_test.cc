@@ -9,7 +9,6 @@
 // in a turn than its share; answers leave in order; nothing hangs and nothing leaks.
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +19,7 @@
 #include "engine/base/endian.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/sim_answers.h"
 #include "tests/simulation/sim_run.h"
 #include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
@@ -65,12 +65,6 @@ Head Decode(absl::string_view frame) {
               LoadBigEndian<int32_t>(frame.data() + 4),
               LoadBigEndian<int32_t>(frame.data() + 8),
               LoadBigEndian<int32_t>(frame.data() + 12)};
-}
-
-std::string Framed(absl::string_view payload) {
-  std::string size(4, '\0');
-  StoreBigEndian<int32_t>(size.data(), static_cast<int32_t>(payload.size()));
-  return absl::StrCat(size, payload);
 }
 
 // The protocol's side, and the judge of what the engine may do.
@@ -255,7 +249,7 @@ class Client {
 
   bool done() const { return fd_ < 0 && requests_left_ == 0; }
   int lost_connections() const { return lost_connections_; }
-  int answered() const { return answered_; }
+  int answered() const { return answers_.answered(); }
 
   // It sends no more, closes at once or reads what is still to come.
   void Quit() {
@@ -273,7 +267,7 @@ class Client {
     }
     const bool wrote = Write();
     const bool read = fd_ >= 0 && Read();
-    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && expected_.empty()) Disconnect();
+    if (fd_ >= 0 && requests_left_ == 0 && outgoing_.empty() && answers_.done()) Disconnect();
     return wrote || read;
   }
 
@@ -290,8 +284,7 @@ class Client {
     network_.Close(fd_);
     fd_ = -1;
     outgoing_.clear();
-    incoming_.clear();
-    expected_.clear();
+    answers_.Clear();
     closing_ = false;
   }
 
@@ -311,7 +304,7 @@ class Client {
     head.connection = connection_;
     head.sequence = sequence_++;
     const std::string frame = Encode(head, random_.Below(random_.OneIn(6) ? 1500 : 60));
-    if (head.manner == kEcho || head.manner == kDelayed) expected_.push_back(frame);
+    if (head.manner == kEcho || head.manner == kDelayed) answers_.Expect(frame);
     if (head.manner == kClose) closing_ = true;
     outgoing_ += Framed(frame);
   }
@@ -340,20 +333,7 @@ class Client {
       Disconnect();
       return true;
     }
-    incoming_.append(chunk, static_cast<size_t>(received.bytes()));
-    while (incoming_.size() >= 4) {
-      const auto size = static_cast<size_t>(LoadBigEndian<int32_t>(incoming_.data()));
-      if (incoming_.size() < 4 + size) break;
-      if (expected_.empty()) {
-        ADD_FAILURE() << "an answer nobody asked for";
-        break;
-      }
-      EXPECT_TRUE(absl::string_view(incoming_).substr(4, size) == expected_.front())
-          << "an answer out of order";
-      incoming_.erase(0, 4 + size);
-      expected_.pop_front();
-      ++answered_;
-    }
+    answers_.Receive(absl::string_view(chunk, static_cast<size_t>(received.bytes())));
     return true;
   }
 
@@ -367,11 +347,9 @@ class Client {
   int32_t sequence_ = 0;
   char lane_ = 0;
   std::string outgoing_;
-  std::string incoming_;
-  std::deque<std::string> expected_;
+  ExpectedAnswers answers_;
   bool closing_ = false;
   int lost_connections_ = 0;
-  int answered_ = 0;
 };
 
 struct Outcome {
