@@ -128,7 +128,7 @@ def bad_writes_change_nothing(server):
             ("PUT", "/flags/max_in_flight_requests_per_connection", "0", 400, "from 1 to 1024"),
             ("PUT", "/flags/zero_copy_min_bytes", "-2", 400, "from -1 to"),
             ("PUT", "/flags/listener_overrides", "PLAINTEXT.num_network_threads=200", 400, "it can go to"),
-            ("PUT", "/flags/listener_overrides", "NOBODY.num_network_threads=2", 400, "NOBODY"),
+            ("PUT", "/flags/listener_overrides", "NOBODY.num_network_threads=2", 404, "NOBODY"),
             ("PUT", "/flags/log_dirs", "/tmp", 409, "start"),
             ("PUT", "/flags/no_such_flag", "1", 404, "no_such_flag"),
             ("POST", "/flags", "a=1&b=2", 400, "one"),
@@ -203,7 +203,7 @@ def metrics_tell_what_happens(server):
         error, offset = connection.produce("admin-metrics", 0, wire.batch([(None, b"x" * 100)]))
         check_equal(error, 0, "produce")
         connection.fetch("admin-metrics", 0, offset)
-    text = ask(server, "GET", "/metrics")[1]
+        text = ask(server, "GET", "/metrics")[1]
     for name in ("kafka_network_requestmetrics_totaltimems_count{request=\"Produce\"}",
                  "kafka_network_requestmetrics_totaltimems{request=\"Fetch\",quantile=\"0.99\"}",
                  "kafka_network_processor_idle_percent{networkprocessor=\"0\"}",
