@@ -350,9 +350,35 @@ INSTANTIATE_TEST_SUITE_P(
                       Mode{"ReusePortInline", AcceptMode::kReusePort, Dispatch::kInline, 5}),
     [](const auto& info) { return std::string(info.param.name); });
 
-class PlantedAllocationTest : public AllocationTest {};
+// Where one mode is enough.
+class OneModeAllocationTest : public AllocationTest {};
 
-TEST_P(PlantedAllocationTest, IsCountedWithItsThreadAndPlace) {
+TEST_P(OneModeAllocationTest, HoldingSocketsThatCameTooFastAllocatesNothing) {
+  Start([](SocketServerOptions& options) {
+    options.num_network_threads = 1;
+    options.max_connection_creation_rate_per_ip = 1;
+    options.quota_window_num = 2;
+  });
+  const auto flood = [this](int count) {
+    const auto throttled = [this] {
+      return server_->Metric("network_connections_throttled_per_ip_total");
+    };
+    const int64_t before = throttled();
+    std::vector<Client> clients;
+    for (int i = 0; i < count; ++i) clients.push_back(Connect());
+    ASSERT_TRUE(testing::AwaitTrue([&] { return throttled() > before; }));
+    for (Client& client : clients) client.FinishSending();
+    for (Client& client : clients) ASSERT_TRUE(client.AtEnd());
+  };
+  flood(40);
+  if (HasFatalFailure()) return;
+  AllocationCount allocations;
+  flood(20);
+  ASSERT_TRUE(server_->AwaitConnections(0));
+  EXPECT_EQ(allocations.Stop(), 0) << AllocationCount::FirstOnes();
+}
+
+TEST_P(OneModeAllocationTest, APlantedAllocationIsCountedWithItsThreadAndPlace) {
   Start();
   WarmUp();
   Client client = Connect();
@@ -371,7 +397,7 @@ TEST_P(PlantedAllocationTest, IsCountedWithItsThreadAndPlace) {
   EXPECT_NE(first_ones.find("Handler"), std::string::npos) << first_ones;
 }
 
-INSTANTIATE_TEST_SUITE_P(Inline, PlantedAllocationTest,
+INSTANTIATE_TEST_SUITE_P(Inline, OneModeAllocationTest,
                          ::testing::Values(Mode{"AcceptorInline", AcceptMode::kAcceptor,
                                                 Dispatch::kInline, 1}),
                          [](const auto& info) { return std::string(info.param.name); });
