@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/concurrent/mutex.h"
@@ -195,15 +196,78 @@ TEST_P(FairnessTest, ThousandsOfSmallRequestsAtHandLetTheOthersGoFirst) {
   for (int i = 0; i < flood_count; ++i) stream += Framed("f");
   flood.SendInBackground(stream);
   int answered_meanwhile = 0;
-  while (flooded < flood_count) {
+  do {
     other.SendFrame(absl::StrCat(answered_meanwhile));
     ASSERT_EQ(other.ReadFrame(), absl::StrCat(answered_meanwhile));
     ++answered_meanwhile;
-  }
+  } while (flooded < flood_count);
   // Whenever it ran, it ran for sixteen requests at most: the simulation counts them.
   if (is_inline())
     EXPECT_GE(server->Metric("network_requests_yielded_total"), flood_count / 16 / 4);
-  EXPECT_GE(answered_meanwhile, 1);
+}
+
+// The processor is kept busy until everything lies in its sockets, so that what counts is
+// the order alone.
+TEST_P(FairnessTest, ManyPipelinesOnAProcessorLetANewcomerGoFirst) {
+  if (!is_inline()) GTEST_SKIP() << "handlers have a queue";
+  constexpr int kFlooders = 40;
+  constexpr int kFloodEach = 300;
+  constexpr int kLateTurns = 6;  // to accept it, to receive, and some
+  for (const AcceptMode accept_mode : {AcceptMode::kAcceptor, AcceptMode::kReusePort}) {
+    Turnstile turnstile;
+    std::atomic<int> flooded[kFlooders] = {};
+    std::atomic<int> most_before_newcomer{-1};
+    auto server = Serve(
+        [&](Request* request) {
+          const absl::string_view frame = request->frame();
+          if (frame == "gate") {
+            turnstile.Pass();
+          } else if (frame[0] == 'f') {
+            int flooder = 0;
+            ASSERT_TRUE(absl::SimpleAtoi(frame.substr(1), &flooder));
+            ++flooded[flooder];
+          } else if (frame == "newcomer") {
+            most_before_newcomer = std::max_element(std::begin(flooded), std::end(flooded))->load();
+          }
+          Echo(request);
+        },
+        [&](SocketServerOptions& options) {
+          options.num_network_threads = 1;
+          options.accept_mode = accept_mode;
+        });
+    std::vector<std::unique_ptr<Client>> flooders;
+    const auto greet = [&](Client& client) {
+      client.SendFrame("hello");
+      ASSERT_EQ(client.ReadFrame(), "hello");
+    };
+    for (int i = 0; i < kFlooders; ++i) {
+      flooders.push_back(std::make_unique<Client>(server->port()));
+      greet(*flooders.back());
+    }
+    Client known(server->port());
+    greet(known);
+    Client gate(server->port());
+    gate.SendFrame("gate");
+    ASSERT_TRUE(AwaitTrue([&] { return turnstile.arrived() == 1; }));
+    for (int i = 0; i < kFlooders; ++i) {
+      std::string stream;
+      for (int k = 0; k < kFloodEach; ++k) stream += Framed(absl::StrCat("f", i));
+      flooders[static_cast<size_t>(i)]->Send(stream);
+    }
+    // Where the processor accepts, it may be one whose connection is not known yet.
+    std::unique_ptr<Client> newcomer;
+    if (accept_mode == AcceptMode::kReusePort) newcomer = std::make_unique<Client>(server->port());
+    Client& late = newcomer != nullptr ? *newcomer : known;
+    late.SendFrame("newcomer");
+    turnstile.Let(1);
+    EXPECT_EQ(late.ReadFrame(), "newcomer");
+    EXPECT_LE(most_before_newcomer, 16 * kLateTurns);
+    for (int i = 0; i < kFlooders; ++i) {
+      const std::string answer = Framed(absl::StrCat("f", i));
+      ASSERT_EQ(flooders[static_cast<size_t>(i)]->Read(answer.size() * kFloodEach).size(),
+                answer.size() * kFloodEach);
+    }
+  }
 }
 
 // --- slow readers of large answers ---------------------------------------------------------

@@ -14,8 +14,13 @@ bool Processor::MayTakeMore(Slot& slot) {
   if (slot.dispatch_turn != turn_) {
     slot.dispatch_turn = turn_;
     slot.dispatch_bytes = 0;
+    inline_until_ns_ = kNever;
   }
-  if (slot.dispatch_bytes < options_.connection.dispatch_quantum_bytes) return true;
+  int64_t quantum_bytes = options_.connection.dispatch_quantum_bytes;
+  if (options_.connection.dispatch == Dispatch::kInline) {
+    quantum_bytes = std::min(quantum_bytes, ConnectionOptions::kInlineQuantumBytes);
+  }
+  if (slot.dispatch_bytes < quantum_bytes) return true;
   slot.connection.SetYielded(true);
   yielded_.PushBack(&slot);
   metrics_.requests_yielded.Increment();
@@ -198,7 +203,12 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = now_ns_;
     handler_.Start(request);
-    if (request->MarkStarted(channel_.clock().NowNs())) {
+    const int64_t started_ns = channel_.clock().NowNs();
+    // The clock is read for the request's times anyway; of the first it tells only the end.
+    slot.dispatch_bytes +=
+        std::max<int64_t>(0, started_ns - inline_until_ns_) / ConnectionOptions::kInlineByteNs;
+    inline_until_ns_ = started_ns;
+    if (request->MarkStarted(started_ns)) {
       // The start of a throttling is in the mailbox, and the response stays behind it.
       if (request->throttled()) {
         seat_.EnqueueResponse(request);
