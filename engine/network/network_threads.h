@@ -34,7 +34,9 @@ struct NetworkThread {
   // accepting.
   int64_t (*blocked_ns)(const void* context, int64_t now_ns) = nullptr;
   const void* blocked_context = nullptr;
-  // Of a processor.
+  // Of a processor: when its turn began; kNoTurn while it waits for something to do.
+  static constexpr int64_t kNoTurn = -1;
+  std::atomic<int64_t> turn_began_ns{kNoTurn};
   const std::atomic<int64_t>* open_connections = nullptr;
   Gauge responses_queued;  // and ends of throttling
   OwnerCounter connections_opened;

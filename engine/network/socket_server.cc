@@ -368,6 +368,22 @@ int32_t SocketServer::handler_threads() const { return state_->data_plane.handle
 
 void SocketServer::Stop() { state_->Stop(); }
 
+absl::Status SocketServer::Health() const {
+  absl::Status status;
+  // The clock after the turns: one that begins in between is none that lasts.
+  state_->metrics.threads.ForEach([&](const NetworkThread& thread) {
+    const int64_t began_ns = thread.turn_began_ns.load(std::memory_order_relaxed);
+    if (began_ns == NetworkThread::kNoTurn || !status.ok()) return;
+    const int64_t turn_ms = (state_->clock.NowNs() - began_ns) / 1'000'000;
+    if (turn_ms < kStuckTurnMs) return;
+    status = absl::UnavailableError(
+        absl::StrCat(state_->options.thread_name_prefix, "processor-", thread.index, " (listener ",
+                     thread.listener, ") has been busy with one turn for ", turn_ms / 1000,
+                     " s; its connections are not served"));
+  });
+  return status;
+}
+
 ConnectionQuotas& SocketServer::connection_quotas() { return state_->quotas; }
 
 int64_t SocketServer::connection_count() const { return state_->quotas.total(); }

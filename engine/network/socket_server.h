@@ -86,6 +86,11 @@ class SocketServer {
   int32_t network_threads(absl::string_view listener_name) const;
   int32_t handler_threads() const;
 
+  // UNAVAILABLE names the processor that has been in one turn for longer than
+  // kStuckTurnMs: its connections are not served meanwhile. Any thread.
+  static constexpr int64_t kStuckTurnMs = 10'000;
+  absl::Status Health() const;
+
   int64_t connection_count() const;
   // Its setters change the limits of connections at run time.
   ConnectionQuotas& connection_quotas();

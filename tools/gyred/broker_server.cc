@@ -153,6 +153,7 @@ void BrokerServer::SetDrainTimeout(int64_t drain_timeout_ms) {
 }
 
 absl::Status BrokerServer::Health() {
+  GYRE_RETURN_IF_ERROR(state_->server->Health());
   int64_t offline_count = 0;
   std::string first;
   for (const LogRef& log : state_->broker->logs().All()) {

@@ -106,7 +106,8 @@ class BrokerServer {
   SocketServer& network();
   // For the next drain.
   void SetDrainTimeout(int64_t drain_timeout_ms);
-  // What is broken, in one line: a partition whose log is offline.
+  // What is broken, in one line: a network thread that is stuck, a partition whose log is
+  // offline.
   absl::Status Health();
 
  private:

@@ -124,6 +124,7 @@ void Processor::OnThreadStop() {
   }
   DropLists();
   sender_.Stop();
+  thread_.turn_began_ns.store(NetworkThread::kNoTurn, std::memory_order_relaxed);
   owner_.Unbind();
 }
 
@@ -132,6 +133,7 @@ bool Processor::RunOnce(int64_t now_ns) {
   if (!start_status_.ok()) return false;
   now_ns_ = now_ns;
   ++turn_;
+  thread_.turn_began_ns.store(now_ns, std::memory_order_relaxed);
   thread_.waits.OnWoken(now_ns);
   // With turns queued nobody waits in the ring, so it is looked at here.
   if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty())) {
@@ -208,6 +210,7 @@ int64_t Processor::NextDeadlineNs() const {
 void Processor::Wait(int64_t now_ns, int64_t deadline_ns) {
   owner_.Assert();
   if (!start_status_.ok()) return;
+  thread_.turn_began_ns.store(NetworkThread::kNoTurn, std::memory_order_relaxed);
   int64_t wait_ns = -1;
   if (deadline_ns != ThreadBody::kNever) {
     // The ring takes microseconds at best; waking early would only loop.
