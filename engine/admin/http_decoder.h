@@ -18,6 +18,7 @@ class HttpDecoder final : public FrameDecoder {
   Verdict Inspect(absl::string_view bytes, size_t seen_bytes) const override;
   // Never reached: Inspect has decided by then.
   uint32_t max_undecided_bytes() const override { return limits_.max_undecided_bytes() + 1; }
+  bool has_one_way_requests() const override { return false; }
   // Half a request whose time is over is answered with 408.
   bool hands_over_late_frames() const override { return true; }
 

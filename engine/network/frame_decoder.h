@@ -47,6 +47,10 @@ class FrameDecoder {
   // A frame that is still undecided with this many bytes is invalid.
   virtual uint32_t max_undecided_bytes() const = 0;
 
+  // Whether a request may want no answer (Kafka's acks=0). Then whole frames are served
+  // that came before their peer was lost; else they go with the connection.
+  virtual bool has_one_way_requests() const { return true; }
+
   // A frame that was not whole within the frame timeout is handed over as far as it
   // came, so that the handler can answer it; else its connection is closed.
   virtual bool hands_over_late_frames() const { return false; }

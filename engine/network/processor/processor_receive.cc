@@ -166,6 +166,7 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
 }
 
 void Processor::OnPeerLost(Slot& slot) {
+  if (!slot.decoder().has_one_way_requests()) return slot.connection.Abort();
   slot.connection.OnPeerLost();
   // Only whole frames that came keep the socket until they are started.
   if (slot.next_request == nullptr && !slot.receive.MayHoldFrame(slot.decoder())) {
