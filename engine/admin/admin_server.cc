@@ -1,12 +1,23 @@
 #include "engine/admin/admin_server.h"
 
+#include <memory>
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/uring/uring_ring.h"
 
 namespace gyre {
 
 namespace {
+
+// A few requests: the next buffer is asked for when they are answered.
+constexpr uint32_t kReceiveBufferBytes = 1024;
+
+// A multishot receive takes whatever has come, however much that is.
+uring::FeatureSet WithoutMultishot(uring::FeatureSet hidden) {
+  hidden.Add(uring::Feature::kMultishotRecv);
+  return hidden;
+}
 
 const Clock& ClockOf(const AdminServerOptions& options) {
   return options.clock != nullptr ? *options.clock : Clock::Real();
@@ -20,6 +31,8 @@ SocketServerOptions AdminServer::ServerOptions(const AdminServerOptions& options
   ListenerOptions& listener = server.listeners.emplace_back();
   listener.endpoint = options.endpoint;
   listener.frame_decoder = &decoder;
+  listener.when_full = ListenerOptions::WhenFull::kShed;
+  listener.max_connections_name = "admin_max_connections";
   server.thread_name_prefix = "admin-";
   server.num_network_threads = 1;
   // A write may take its time; the pages are there all the same.
@@ -28,16 +41,24 @@ SocketServerOptions AdminServer::ServerOptions(const AdminServerOptions& options
   server.queued_max_request_bytes = 16 * 1024 * 1024;
   server.slab_bytes = 4 * 1024 * 1024;
   server.max_connections = options.max_connections;
-  server.processor.receive_buffer_bytes = 4 * 1024;
-  server.processor.receive_buffer_count = 64;
+  server.processor.receive_buffer_bytes = kReceiveBufferBytes;
+  server.processor.receive_buffer_count = 256;
   server.processor.splice_pipe_count = 0;
   ConnectionOptions& connection = server.processor.connection;
   connection.socket_request_max_bytes =
       int64_t{options.limits.max_head_bytes} + options.limits.max_skipped_body_bytes;
   connection.connections_max_idle_ms = options.connections_max_idle_ms;
   connection.frame_timeout_ms = options.request_timeout_ms;
+  // Of a pipeline no more is read than a buffer while a request is answered.
+  connection.receive_ahead_bytes = 0;
+  // What an unread answer lends to the kernel would hold up its connection's closing.
+  connection.zero_copy_min_bytes = -1;
   server.clock = options.clock;
-  server.ring_factory = options.ring_factory;
+  server.ring_factory = [hidden = WithoutMultishot(options.hidden_features)](
+                            absl::string_view) -> absl::StatusOr<std::unique_ptr<uring::Ring>> {
+    GYRE_ASSIGN_OR_RETURN(const uring::Features features, uring::ProbeFeatures(hidden));
+    return uring::CreateUringRing(features, uring::RingOptions());
+  };
   return server;
 }
 

@@ -7,14 +7,16 @@
 #ifndef GYRE_ENGINE_ADMIN_ADMIN_SERVER_H_
 #define GYRE_ENGINE_ADMIN_ADMIN_SERVER_H_
 
-#include <functional>
-#include <memory>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/admin/admin_handler.h"
 #include "engine/admin/admin_source.h"
 #include "engine/admin/http_decoder.h"
 #include "engine/network/socket_server.h"
+#include "engine/uring/features.h"
 
 namespace gyre {
 
@@ -25,11 +27,12 @@ struct AdminServerOptions {
   // From a request's first byte to its last: 408 beyond it.
   int64_t request_timeout_ms = 10'000;
   int64_t connections_max_idle_ms = 60'000;
+  // Beyond it the least recently used one is closed for each new one, so that a probe
+  // gets in whoever holds the others.
   int32_t max_connections = 64;
   const Clock* clock = nullptr;       // null: the real one
   MetricRegistry* metrics = nullptr;  // may be null
-  // As SocketServerOptions::ring_factory.
-  std::function<absl::StatusOr<std::unique_ptr<uring::Ring>>(absl::string_view)> ring_factory;
+  uring::FeatureSet hidden_features;  // of io_uring: what to do without
 };
 
 class AdminServer {

@@ -21,6 +21,9 @@ struct Listener {
   std::string advertised_host;
   int32_t advertised_port = 0;
   const FrameDecoder* frame_decoder = nullptr;
+  // As in ListenerOptions.
+  bool sheds_when_full = false;
+  std::string max_connections_name;
 };
 
 }  // namespace gyre

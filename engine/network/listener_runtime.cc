@@ -29,6 +29,8 @@ ListenerRuntime::ListenerRuntime(int index, const ListenerOptions& options,
                             shared.metrics, shared.request_metrics, options.endpoint.listener_name},
           shared.clock) {
   listener_.index = index;
+  listener_.sheds_when_full = options.when_full == ListenerOptions::WhenFull::kShed;
+  listener_.max_connections_name = options.max_connections_name;
   listener_.frame_decoder =
       options.frame_decoder != nullptr ? options.frame_decoder : &default_decoder;
 }

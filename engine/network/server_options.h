@@ -74,6 +74,15 @@ struct ListenerOptions {
   // there is another listener.
   bool inter_broker = false;
 
+  // What a connection meets that comes when max_connections are open.
+  enum class WhenFull : uint8_t {
+    kWait,  // it waits in the backlog until one is closed
+    kShed,  // the least recently used one is closed for it, one that is idle if any is
+  };
+  WhenFull when_full = WhenFull::kWait;
+  // What the operator calls its max_connections; for the log.
+  std::string max_connections_name = "max_connections";
+
   // Unset: the server's value; for a privileged listener one thread.
   std::optional<int32_t> num_network_threads;
   std::optional<int32_t> max_connections;

@@ -69,7 +69,8 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
         .is_protected =
             (listener.privileged || listener.inter_broker) && options.listeners.size() > 1,
         .max_connections = listener.max_connections,
-        .max_connection_creation_rate = listener.max_connection_creation_rate});
+        .max_connection_creation_rate = listener.max_connection_creation_rate,
+        .sheds_when_full = listener.when_full == ListenerOptions::WhenFull::kShed});
   }
   return quotas;
 }
@@ -255,7 +256,9 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
 void SocketServer::State::OnExcessConnections() {
   for (size_t i = 0; i < listeners.size(); ++i) {
     const ListenerOptions& listener = options.listeners[i];
-    if (!listener.privileged && !listener.inter_broker) listeners[i]->processors().set().Shed();
+    const bool may_have_to = (!listener.privileged && !listener.inter_broker) ||
+                             listener.when_full == ListenerOptions::WhenFull::kShed;
+    if (may_have_to) listeners[i]->processors().set().Shed();
   }
 }
 

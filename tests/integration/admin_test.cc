@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/admin/admin_server.h"
+#include "engine/base/manual_clock.h"
 #include "engine/concurrent/mutex.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
@@ -25,7 +26,12 @@ using testing::TestServer;
 // Pages come from the admin server's handlers, several at once.
 class FakeSource final : public AdminSource {
  public:
-  std::string Metrics() override { return "# TYPE a counter\na 1\n"; }
+  std::string Metrics() override {
+    MutexLock lock(mutex_);
+    ++metrics_calls_;
+    while (metrics_held_) changed_.Wait(mutex_);
+    return metrics_;
+  }
   absl::Status Health() override {
     MutexLock lock(mutex_);
     return health_;
@@ -53,6 +59,20 @@ class FakeSource final : public AdminSource {
     return std::vector<ConnectionInfo>(std::min<size_t>(max_count, 1), info);
   }
 
+  void SetMetrics(std::string text) {
+    MutexLock lock(mutex_);
+    metrics_ = std::move(text);
+  }
+  // While held, the page is not answered.
+  void HoldMetrics(bool hold) {
+    MutexLock lock(mutex_);
+    metrics_held_ = hold;
+    changed_.NotifyAll();
+  }
+  int metrics_calls() const {
+    MutexLock lock(mutex_);
+    return metrics_calls_;
+  }
   void SetHealth(absl::Status health) {
     MutexLock lock(mutex_);
     health_ = std::move(health);
@@ -64,6 +84,10 @@ class FakeSource final : public AdminSource {
 
  private:
   mutable Mutex mutex_;
+  CondVar changed_;
+  std::string metrics_ ABSL_GUARDED_BY(mutex_) = "# TYPE a counter\na 1\n";
+  bool metrics_held_ ABSL_GUARDED_BY(mutex_) = false;
+  int metrics_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
   std::string value_ ABSL_GUARDED_BY(mutex_) = "1";
 };
@@ -317,6 +341,67 @@ TEST_F(AdminTest, AnIdleConnectionIsClosed) {
   EXPECT_TRUE(client.AtEnd());
 }
 
+// --- who gets in ------------------------------------------------------------------------
+
+TEST_F(AdminTest, ConnectionsThatStayLockNobodyOut) {
+  StartServer([](AdminServerOptions& options) { options.max_connections = 4; });
+  std::vector<Client> staying;
+  for (int i = 0; i < 4; ++i) {
+    staying.emplace_back(port());
+    staying.back().Send("GET /health HTTP/1.1\r\n\r\n");
+    ASSERT_EQ(ReadAnswer(staying.back()).status, 200) << i;
+  }
+  // Used again: the second is the least recently used now.
+  staying[0].Send("GET /health HTTP/1.1\r\n\r\n");
+  ASSERT_EQ(ReadAnswer(staying[0]).status, 200);
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_TRUE(staying[1].AtEnd());
+  // Each that comes finds a place, however many there were.
+  for (int i = 0; i < 10; ++i) {
+    staying.emplace_back(port());
+    staying.back().Send("GET /health HTTP/1.1\r\n\r\n");
+    ASSERT_EQ(ReadAnswer(staying.back()).status, 200) << i;
+  }
+  EXPECT_TRUE(staying[0].AtEnd());
+}
+
+TEST_F(AdminTest, ReadersThatDoNotReadLockNobodyOut) {
+  source_.SetMetrics(std::string(8 << 20, 'm'));
+  StartServer([](AdminServerOptions& options) { options.max_connections = 4; });
+  std::vector<Client> unread;
+  for (int i = 0; i < 4; ++i) {
+    unread.emplace_back(port(), testing::kSmallWindowBytes);
+    unread.back().Send("GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n");
+    ASSERT_TRUE(unread.back().Readable(20'000));
+  }
+  EXPECT_EQ(Get("/health").status, 200);
+  // One that has nothing in flight goes before those that have.
+  Client idle(port());
+  idle.Send("GET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(ReadAnswer(idle).status, 200);
+  Client next(port());
+  next.Send("GET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(ReadAnswer(next).status, 200);
+  EXPECT_EQ(Get("/health").status, 200);
+}
+
+TEST_F(AdminTest, RequestsOfAClientThatIsGoneAreNotServed) {
+  StartServer();
+  source_.HoldMetrics(true);
+  Client client(port());
+  std::string bytes;
+  for (int i = 0; i < 500; ++i) bytes += "GET /metrics HTTP/1.1\r\n\r\n";
+  client.Send(bytes);
+  ASSERT_TRUE(AwaitTrue([&] { return source_.metrics_calls() == 1; }));
+  client.Reset();
+  // By now the processor knows that it is gone.
+  EXPECT_EQ(Get("/health").status, 200);
+  source_.HoldMetrics(false);
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_EQ(Get("/metrics").status, 200);
+  EXPECT_EQ(source_.metrics_calls(), 2);
+}
+
 // --- what it rests on in the engine ---------------------------------------------------
 
 TEST(LiveOptions, AShorterIdleTimeClosesConnectionsThatAreThere) {
@@ -414,6 +499,8 @@ TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
   std::vector<Client> clients;
   for (int i = 0; i < 300; ++i) clients.emplace_back(server.port());
   ASSERT_TRUE(server.AwaitConnections(300));
+  // Some may still be on their way to their processor.
+  ASSERT_TRUE(AwaitTrue([&] { return server.Metric("network_connections") == 300; }));
   std::thread lister([&] {
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(server.server().ListConnections(1000, 20'000).size(), 300u);
@@ -553,6 +640,59 @@ TEST_F(SlowLogTest, TellsWhichWhoseAndWhereTheTimeWentFromTheMomentItIsSet) {
   }
   for (int i = 0; i < 100; ++i) ask();
   EXPECT_LT(lines().size(), 50u);
+}
+
+// --- threads that are stuck ------------------------------------------------------------------
+
+TEST(NetworkHealth, NamesTheProcessorThatDoesNotGetOn) {
+  ManualClock clock;
+  Mutex mutex;
+  CondVar changed;
+  bool inside = false;
+  bool go_on = false;
+  TestServer server(
+      "",
+      [&](Request* request) {
+        if (request->frame() == "stuck") {
+          MutexLock lock(mutex);
+          inside = true;
+          while (!go_on) changed.Wait(mutex);
+        }
+        testing::Echo(request);
+      },
+      [&](SocketServerOptions& options) {
+        options.clock = &clock;
+        options.num_network_threads = 1;
+        options.processor.connection.dispatch = Dispatch::kInline;
+        options.processor.connection.connections_max_idle_ms = -1;
+      });
+  const auto health = [&] { return server.server().Health(); };
+  Client client(server.port());
+  client.SendFrame("a");
+  ASSERT_EQ(client.ReadFrame(), "a");
+  ASSERT_TRUE(AwaitTrue([&] {
+    // Waiting for something to do is no turn, however long it lasts.
+    clock.AdvanceMs(SocketServer::kStuckTurnMs + 1);
+    return health().ok();
+  }));
+  client.SendFrame("stuck");
+  ASSERT_TRUE(AwaitTrue([&] {
+    MutexLock lock(mutex);
+    return inside;
+  }));
+  EXPECT_TRUE(health().ok());
+  clock.AdvanceMs(SocketServer::kStuckTurnMs + 1);
+  EXPECT_EQ(health().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(health().message(),
+                                "processor-0 (listener TEST) has been busy with one turn for 10 s"))
+      << health();
+  {
+    MutexLock lock(mutex);
+    go_on = true;
+    changed.NotifyAll();
+  }
+  EXPECT_EQ(client.ReadFrame(), "stuck");
+  EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
 }
 
 TEST(FrameTimeout, ClosesAConnectionWhoseFrameNeverEnds) {

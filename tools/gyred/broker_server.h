@@ -37,6 +37,8 @@ struct AdminListenerOptions {
   bool enabled = false;
   Endpoint endpoint;
   AdminWrites writes = AdminWrites::kLoopback;
+  int32_t max_connections = 64;
+  int64_t connections_max_idle_ms = 60'000;
 };
 
 // Whether main asks a running process for its sockets, and where it offers its own

@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
-#include "engine/uring/uring_ring.h"
+#include "engine/uring/features.h"
 
 namespace gyre {
 
@@ -39,9 +39,9 @@ absl::Status GyredAdmin::Start(const AdminListenerOptions& options, uring::Featu
   server.endpoint = options.endpoint;
   server.writes = options.writes;
   server.metrics = &metrics_;
-  server.ring_factory = [features](absl::string_view) {
-    return uring::CreateUringRing(features, uring::RingOptions());
-  };
+  server.hidden_features = hidden;
+  server.max_connections = options.max_connections;
+  server.connections_max_idle_ms = options.connections_max_idle_ms;
   server_ = std::make_unique<AdminServer>(std::move(server), *this);
   server_->AdoptListenSockets(std::move(adopted));
   absl::Status status = server_->Start();

@@ -270,8 +270,12 @@ void Intake::Pause(PauseReason reason, int64_t until_ns) {
     LOG(WARNING) << "listener " << listener_.bound.ToString()
                  << ": max_connection_creation_rate reached; accepting pauses";
   } else {
-    LOG(WARNING) << "listener " << listener_.bound.ToString() << ": max_connections reached with "
-                 << quotas_.total() << " connections; accepting pauses until one is closed";
+    LOG(WARNING) << "listener " << listener_.bound.ToString() << ": "
+                 << listener_.max_connections_name << " reached with " << quotas_.total()
+                 << " connections; "
+                 << (listener_.sheds_when_full
+                         ? "the least recently used is closed for each new one"
+                         : "accepting pauses until one is closed");
   }
 }
 

@@ -5,7 +5,8 @@
 // many one-shots are armed as there is room for, so that few sockets arrive that
 // cannot be admitted; without room none is armed, and clients wait in the kernel's
 // backlog. Sockets that had completed all the same are held, unserved, and are
-// admitted first. A connection over its address's maximum is closed at once; one
+// admitted first; a listener that sheds when it is full accepts one at a time to that
+// end. A connection over its address's maximum is closed at once; one
 // over its address's rate is kept, unserved and uncounted, for the delay and then
 // closed. Without descriptors (EMFILE, ENFILE) accepting pauses, says so, and is
 // armed again.

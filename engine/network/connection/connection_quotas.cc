@@ -24,7 +24,7 @@ absl::Status NeedsOverrides() {
 }  // namespace
 
 ConnectionQuotas::ConnectionQuotas(ConnectionQuotaOptions options) : limits_(std::move(options)) {
-  for (ListenerQuota& quota : limits_.listeners) listeners_.push_back({std::move(quota), 0, 0, {}});
+  for (ListenerQuota& quota : limits_.listeners) listeners_.emplace_back().quota = std::move(quota);
   limits_.listeners.clear();
 }
 
@@ -103,7 +103,11 @@ ConnectionQuotas::Decision ConnectionQuotas::Admit(int listener, const SocketAdd
   }
   if (delay_ns > 0) return {Verdict::kRateExceeded, std::min(delay_ns, kSecondNs)};
 
-  if (was_held) --state.held;
+  if (was_held) {
+    --state.held;
+    // Where others do not accept while one is held, one of them may again.
+    if (state.quota.sheds_when_full) CallWaiters();
+  }
   state.rate.Record(listener_limit, now_ns);
   if (!state.quota.is_protected) rate_.Record(server_limit, now_ns);
   ForgetAddressesAtRest(now_ns);
@@ -126,10 +130,13 @@ ConnectionQuotas::Room ConnectionQuotas::AskRoom(int listener, int64_t now_ns,
                                                  RoomListener* waiter) {
   MutexLock lock(mutex_);
   const ListenerState& state = listeners_[static_cast<size_t>(listener)];
-  const int64_t left = Left(state) - state.held;
+  int64_t left = Left(state) - state.held;
   if (left <= 0) {
-    Await(waiter);
-    return {};
+    if (!state.quota.sheds_when_full || state.held > 0) {
+      Await(waiter);
+      return {};
+    }
+    left = 1;  // only an accepted one shows that there is one
   }
   const RateLimit server_limit = Rate(limits_.max_connection_creation_rate);
   const RateLimit listener_limit = ListenerRate(state);
@@ -165,7 +172,11 @@ void ConnectionQuotas::ForgetWaiter(RoomListener* waiter) {
 
 void ConnectionQuotas::Hold(int listener) {
   MutexLock lock(mutex_);
-  ++listeners_[static_cast<size_t>(listener)].held;
+  ListenerState& state = listeners_[static_cast<size_t>(listener)];
+  ++state.held;
+  if (PlacesWanted(state) > 0 && excess_listener_ != nullptr) {
+    excess_listener_->OnExcessConnections();
+  }
 }
 
 void ConnectionQuotas::LetGo(int listener, int64_t count) {
@@ -189,10 +200,13 @@ void ConnectionQuotas::Token::Release() {
 
 void ConnectionQuotas::Release(const Token& token) {
   MutexLock lock(mutex_);
-  --total_;
-  if (token.shed_) --shedding_;
   ListenerState& state = listeners_[static_cast<size_t>(token.listener_)];
+  --total_;
   --state.count;
+  if (token.shed_) {
+    --shedding_;
+    --state.shedding;
+  }
   const auto found = addresses_.find(token.address_);
   if (--found->second.count == 0) {
     --counted_addresses_;
@@ -215,20 +229,28 @@ void ConnectionQuotas::ForgetAddressesAtRest(int64_t now_ns) {
 
 int64_t ConnectionQuotas::Excess() const { return total_ - ServerMaximum() - shedding_; }
 
+int64_t ConnectionQuotas::PlacesWanted(const ListenerState& state) const {
+  if (!state.quota.sheds_when_full) return 0;
+  return state.held - std::max<int64_t>(0, Left(state)) - state.shedding;
+}
+
 void ConnectionQuotas::TellExcess() {
   if (Excess() > 0 && excess_listener_ != nullptr) excess_listener_->OnExcessConnections();
 }
 
 bool ConnectionQuotas::Token::TryShed() {
-  if (quotas_ == nullptr || shed_ || !quotas_->TryShed()) return false;
+  if (quotas_ == nullptr || shed_ || !quotas_->TryShed(listener_)) return false;
   shed_ = true;
   return true;
 }
 
-bool ConnectionQuotas::TryShed() {
+bool ConnectionQuotas::TryShed(int listener) {
   MutexLock lock(mutex_);
-  if (Excess() <= 0) return false;
+  ListenerState& state = listeners_[static_cast<size_t>(listener)];
+  const bool too_many = !state.quota.is_protected && Excess() > 0;
+  if (!too_many && PlacesWanted(state) <= 0) return false;
   ++shedding_;
+  ++state.shedding;
   return true;
 }
 

@@ -14,7 +14,9 @@
 // maximum and rate, and a listener without limits of its own has the server's.
 // When a protected one takes the total past the maximum, or the maximum is
 // lowered, connections of other listeners are shed: each TryShed claims one of
-// the excess, so no more are closed than are too many.
+// the excess, so no more are closed than are too many. The same makes room in a full
+// listener with `sheds_when_full`: it accepts one more, and sheds one for it while it is
+// held.
 //
 // Threads: any; one mutex, taken once per connection and once per close.
 // Owns: the counts.
@@ -43,6 +45,8 @@ struct ListenerQuota {
   bool is_protected = false;
   std::optional<int32_t> max_connections;
   std::optional<int32_t> max_connection_creation_rate;
+  // Full, it closes its least used connection for each new one, which else would wait.
+  bool sheds_when_full = false;
 };
 
 struct ConnectionQuotaOptions {
@@ -78,7 +82,8 @@ class ConnectionQuotas {
     }
     ~Token() { Release(); }
     void Release();
-    // True: this connection is one too many, and the caller closes it.
+    // True: this connection is one too many, or another waits for its place, and the
+    // caller closes it.
     bool TryShed();
     bool shed() const { return shed_; }
     explicit operator bool() const { return quotas_ != nullptr; }
@@ -120,7 +125,8 @@ class ConnectionQuotas {
    protected:
     ~RoomListener() = default;
   };
-  // Told that connections of unprotected listeners are too many. Under the lock.
+  // Told that connections of unprotected listeners are too many, or that one waits in
+  // front of a full listener that sheds then. Under the lock.
   class ExcessListener {
    public:
     virtual void OnExcessConnections() = 0;
@@ -185,6 +191,7 @@ class ConnectionQuotas {
     ListenerQuota quota;
     int64_t count = 0;
     int64_t held = 0;
+    int64_t shedding = 0;  // claimed, and not yet released
     CreationRate rate;
   };
   struct AddressState {
@@ -194,7 +201,7 @@ class ConnectionQuotas {
   };
 
   void Release(const Token& token);
-  bool TryShed();
+  bool TryShed(int listener);
   int64_t ServerMaximum() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t ListenerMaximum(const ListenerState& state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RateLimit Rate(int32_t per_second) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -204,6 +211,8 @@ class ConnectionQuotas {
   // How many the maxima leave to the listener.
   int64_t Left(const ListenerState& state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t Excess() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many more must go for those that are held, where the listener sheds.
+  int64_t PlacesWanted(const ListenerState& state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LetGo(ListenerState& state, int64_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Await(RoomListener* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CallWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,5 +1,5 @@
-// When there are more connections than max_connections: a processor closes those
-// that matter least, one in a turn.
+// When there are more connections than max_connections, or one waits for a place that
+// is to be made for it: a processor closes those that matter least, one in a turn.
 #include <cstdint>
 #include <utility>
 
@@ -27,7 +27,7 @@ void Processor::Shed() {
   if (victim == nullptr || !victim->quota.TryShed()) return;
   seat_.WantShed();
   metrics_.connections_shed.Increment();
-  LogClose(*victim, "max_connections is exceeded, and it was used least recently");
+  LogClose(*victim, "its place is needed, and it was used least recently");
   victim->connection.Abort();
   Settle(*victim);
 }

@@ -454,6 +454,62 @@ TEST(ConnectionQuotasTest, ALoweredMaximumShedsExactlyTheExcess) {
   for (Token& token : server.tokens) EXPECT_FALSE(token.TryShed());
 }
 
+TEST(ConnectionQuotasTest, AFullListenerThatShedsGivesOnePlaceToEachThatWaits) {
+  ConnectionQuotaOptions options = ThreeListeners();
+  options.listeners[kAdmin].max_connections = 3;
+  options.listeners[kAdmin].sheds_when_full = true;
+  Server server(options);
+  ConnectionQuotas& quotas = server.quotas;
+  quotas.SetExcessListener(&server.excess);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(server.Try(kAdmin), Verdict::kAdmitted);
+  ASSERT_EQ(server.Try(kExternal), Verdict::kAdmitted);
+  EXPECT_FALSE(server.tokens[0].TryShed()) << "nobody waits";
+  // One is accepted beyond the maximum, to see whether there is one.
+  EXPECT_EQ(quotas.AskRoom(kAdmin, server.now_ns, &server.room).count, 1);
+  ASSERT_EQ(server.Try(kAdmin), Verdict::kFull);
+  quotas.Hold(kAdmin);
+  EXPECT_EQ(server.excess.calls, 1);
+  EXPECT_EQ(quotas.AskRoom(kAdmin, server.now_ns, &server.room).count, 0) << "one at a time";
+  EXPECT_FALSE(server.tokens[3].TryShed()) << "another listener's place is no use";
+  EXPECT_TRUE(server.tokens[1].TryShed());
+  EXPECT_FALSE(server.tokens[0].TryShed()) << "one place for one that waits";
+  server.tokens.erase(server.tokens.begin() + 1);
+  EXPECT_EQ(server.room.calls, 1);
+  Token token;
+  EXPECT_EQ(
+      quotas.Admit(kAdmin, From("10.0.0.1"), server.now_ns, /*was_held=*/true, &server.room, &token)
+          .verdict,
+      Verdict::kAdmitted);
+  EXPECT_EQ(quotas.connections_of(kAdmin), 3);
+  EXPECT_FALSE(server.tokens[0].TryShed());
+  EXPECT_EQ(quotas.AskRoom(kAdmin, server.now_ns, &server.room).count, 1);
+  // A listener that lets them wait sheds nobody.
+  quotas.Hold(kExternal);
+  EXPECT_EQ(server.excess.calls, 1);
+}
+
+TEST(ConnectionQuotasTest, WhoWaitsWhileAnotherIsHeldIsCalledWhenThatOneIsAdmitted) {
+  ConnectionQuotaOptions options = ThreeListeners();
+  options.listeners[kAdmin].max_connections = 1;
+  options.listeners[kAdmin].sheds_when_full = true;
+  Server server(options);
+  RoomCount second_acceptor;
+  ASSERT_EQ(server.Try(kAdmin), Verdict::kAdmitted);
+  ASSERT_EQ(server.Try(kAdmin), Verdict::kFull);
+  server.quotas.Hold(kAdmin);
+  ASSERT_TRUE(server.tokens[0].TryShed());
+  server.tokens.clear();
+  EXPECT_EQ(server.room.calls, 1);
+  ASSERT_EQ(server.Try(kAdmin), Verdict::kFull) << "the one that is held goes first";
+  EXPECT_EQ(server.quotas.AskRoom(kAdmin, server.now_ns, &second_acceptor).count, 0);
+  Token token;
+  ASSERT_EQ(server.quotas
+                .Admit(kAdmin, From("10.0.0.1"), server.now_ns, /*was_held=*/true, nullptr, &token)
+                .verdict,
+            Verdict::kAdmitted);
+  EXPECT_EQ(second_acceptor.calls, 1);
+}
+
 TEST(ConnectionQuotasTest, ARaisedMaximumIsRoomForWhoWaits) {
   ConnectionQuotaOptions options = ThreeListeners();
   options.max_connections = 1;

@@ -12,6 +12,11 @@ DEFINE_string(admin_listener, "",
               "answers while the broker recovers, is full or drains. Empty: none.");
 DEFINE_string(admin_writes, "loopback",
               "Who may set live flags over HTTP: loopback (this host only), any or none.");
+DEFINE_int32(admin_max_connections, 64,
+             "Connections to the admin listener; max_connections does not count them. For a new "
+             "one beyond it the least recently used one is closed.");
+DEFINE_int64(admin_connections_max_idle_ms, 60'000,
+             "An admin connection is closed after so long without a request.");
 
 DEFINE_int64(slow_request_log_ms, -1,
              "A request that takes at least this long gets a line in the log with its seven times "
@@ -25,6 +30,8 @@ namespace {
 absl::Status Apply(BrokerServerOptions& options) {
   options.network.processor.connection.slow_request_log_ms = FLAGS_slow_request_log_ms;
   CHECK(ParseAdminWrites(FLAGS_admin_writes, &options.admin.writes));  // one of the choices
+  options.admin.max_connections = FLAGS_admin_max_connections;
+  options.admin.connections_max_idle_ms = FLAGS_admin_connections_max_idle_ms;
   if (FLAGS_admin_listener.empty()) return absl::OkStatus();
   GYRE_ASSIGN_OR_RETURN(options.admin.endpoint,
                         ParseEndpoint(absl::StrCat("ADMIN://", FLAGS_admin_listener)),
@@ -49,6 +56,8 @@ FlagGroup AdminFlags() {
           {
               FlagSpec("admin_listener"),
               FlagSpec("admin_writes").OneOf({"loopback", "any", "none"}),
+              FlagSpec("admin_max_connections").Between(1, 10'000),
+              FlagSpec("admin_connections_max_idle_ms").Between(1'000, 86'400'000),
               FlagSpec("slow_request_log_ms").Between(-1, 86'400'000).Live(&SetSlowLog),
               FlagSpec("minloglevel")
                   .Help("Log lines below this are left out: 0 info, 1 warning, 2 error.")
