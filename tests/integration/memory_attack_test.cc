@@ -48,7 +48,7 @@ constexpr int32_t kAnnouncedBytes = 100'000'000;
 constexpr size_t kAnnouncers = kSanitized ? 1'000 : 10'000;
 // Of all of them together several times what requests may hold.
 constexpr size_t kSentOfAnnounced = kSanitized ? 300'000 : 40'000;
-constexpr size_t kSlowReaders = kSanitized ? 100 : 600;
+constexpr size_t kSlowReaders = kSanitized ? 300 : 600;
 constexpr size_t kSlowWriters = kSanitized ? 100 : 1'000;
 constexpr uint32_t kLargeAnswerBytes = 1'000'000;
 // What runs beside the attackers.
