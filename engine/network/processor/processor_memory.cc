@@ -157,7 +157,10 @@ void Processor::BreakPartials() {
     // What it waits for memory is not its fault; that it came late to wait for it is.
     const MemoryWait* const wait = slot.memory_wait;
     holder.behind_ns = slot.receive_pace.BehindNs(wait != nullptr ? wait->since_ns : now_ns_);
-    if (holder.behind_ns < kPartialStallNs) {
+    // One that is nearly there frees what it holds soonest if it is let: it may be we who
+    // are late.
+    const bool nearly = holder.missing_bytes <= limits_.complete_ahead_bytes;
+    if (holder.behind_ns < (nearly ? kMovingPatience : 1) * kPartialStallNs) {
       if (wait == nullptr) {
         moving = true;
         return;
