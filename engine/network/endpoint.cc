@@ -36,14 +36,40 @@ absl::Status Wrong(absl::string_view text, absl::string_view what) {
                                                  "PLAINTEXT://127.0.0.1:9092"));
 }
 
+// What is well-formed, but not beside another one.
+absl::Status Clash(absl::string_view text, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("listener \"", text, "\": ", what));
+}
+
 bool IsEveryAddress(const std::string& host) {
   return host.empty() || host == "0.0.0.0" || host == "::";
 }
 
-bool WantSameAddress(const Endpoint& a, const Endpoint& b) {
-  if (a.port == 0 || a.port != b.port) return false;
-  if (IsIpv6Literal(a.host) != IsIpv6Literal(b.host)) return false;
-  return a.host == b.host || IsEveryAddress(a.host) || IsEveryAddress(b.host);
+absl::Status WrongAddress(absl::string_view text, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\": ", what, "; expected HOST:PORT, for example 127.0.0.1:9644"));
+}
+
+// How an error of one kind of text is put.
+using WrongFunction = absl::Status (*)(absl::string_view text, absl::string_view what);
+
+// HOST as it is written, and PORT, of `rest`, which is in `text`.
+absl::Status SplitHostPort(absl::string_view text, absl::string_view rest, WrongFunction wrong,
+                           Endpoint* endpoint) {
+  const size_t colon = rest.rfind(':');
+  // The last colon of "[::1]" is the address's.
+  if (colon == absl::string_view::npos || (!rest.empty() && rest.back() == ']')) {
+    return wrong(text, "no port");
+  }
+  const absl::string_view port_text = rest.substr(colon + 1);
+  int32_t port = 0;
+  if (port_text.empty() || !absl::SimpleAtoi(port_text, &port) || port < 0 || port > 65535 ||
+      !absl::ascii_isdigit(port_text[0])) {
+    return wrong(text, absl::StrCat("port \"", port_text, "\" is not within 0..65535"));
+  }
+  endpoint->port = static_cast<uint16_t>(port);
+  endpoint->host = std::string(rest.substr(0, colon));
+  return absl::OkStatus();
 }
 
 // NAME, HOST as it is written, and PORT.
@@ -54,33 +80,32 @@ absl::StatusOr<Endpoint> Split(absl::string_view text) {
   const absl::string_view name = text.substr(0, scheme_end);
   if (!IsListenerName(name)) return Wrong(text, "the name must be letters, digits, '_', '-', '.'");
   endpoint.listener_name = absl::AsciiStrToUpper(name);
-
-  const absl::string_view rest = text.substr(scheme_end + 3);
-  const size_t colon = rest.rfind(':');
-  // The last colon of "[::1]" is the address's.
-  if (colon == absl::string_view::npos || (!rest.empty() && rest.back() == ']')) {
-    return Wrong(text, "no port");
-  }
-  const absl::string_view port_text = rest.substr(colon + 1);
-  int32_t port = 0;
-  if (port_text.empty() || !absl::SimpleAtoi(port_text, &port) || port < 0 || port > 65535 ||
-      !absl::ascii_isdigit(port_text[0])) {
-    return Wrong(text, absl::StrCat("port \"", port_text, "\" is not within 0..65535"));
-  }
-  endpoint.port = static_cast<uint16_t>(port);
-  endpoint.host = std::string(rest.substr(0, colon));
+  absl::Status status = SplitHostPort(text, text.substr(scheme_end + 3), &Wrong, &endpoint);
+  if (!status.ok()) return status;
   return endpoint;
 }
 
 // Takes the brackets off an IPv6 literal; false when there are none.
-absl::StatusOr<bool> Unbracket(absl::string_view text, std::string* host) {
+absl::StatusOr<bool> Unbracket(absl::string_view text, WrongFunction wrong, std::string* host) {
   if (host->empty() || host->front() != '[') return false;
-  if (host->back() != ']') return Wrong(text, "unclosed '['");
+  if (host->back() != ']') return wrong(text, "unclosed '['");
   *host = host->substr(1, host->size() - 2);
   if (!IsIpv6Literal(*host)) {
-    return Wrong(text, absl::StrCat("\"", *host, "\" is not an IPv6 address"));
+    return wrong(text, absl::StrCat("\"", *host, "\" is not an IPv6 address"));
   }
   return true;
+}
+
+// The literal that `host` stands for, which is "" for every address.
+absl::Status MakeLiteral(absl::string_view text, WrongFunction wrong, std::string* host) {
+  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, wrong, host);
+  if (!is_ipv6.ok()) return is_ipv6.status();
+  if (*is_ipv6) return absl::OkStatus();
+  if (*host == "localhost") *host = "127.0.0.1";
+  if (host->empty() || IsIpv4Literal(*host)) return absl::OkStatus();
+  return wrong(text, absl::StrCat("host \"", *host,
+                                  "\" is not an IPv4 address or an IPv6 address in brackets "
+                                  "(names are not looked up)"));
 }
 
 // RFC 1123, with the underscores that exist all the same.
@@ -103,16 +128,24 @@ absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   absl::StatusOr<Endpoint> endpoint = Split(text);
   if (!endpoint.ok()) return endpoint;
-  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, &endpoint->host);
-  if (!is_ipv6.ok()) return is_ipv6.status();
-  if (*is_ipv6) return endpoint;
-  if (endpoint->host == "localhost") endpoint->host = "127.0.0.1";
-  if (!endpoint->host.empty() && !IsIpv4Literal(endpoint->host)) {
-    return Wrong(text, absl::StrCat("host \"", endpoint->host,
-                                    "\" is not an IPv4 address or an IPv6 address in brackets "
-                                    "(names are not looked up)"));
-  }
+  absl::Status status = MakeLiteral(text, &Wrong, &endpoint->host);
+  if (!status.ok()) return status;
   return endpoint;
+}
+
+absl::StatusOr<Endpoint> ParseHostPort(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  Endpoint endpoint;
+  absl::Status status = SplitHostPort(text, text, &WrongAddress, &endpoint);
+  if (status.ok()) status = MakeLiteral(text, &WrongAddress, &endpoint.host);
+  if (!status.ok()) return status;
+  return endpoint;
+}
+
+bool WantSameAddress(const Endpoint& a, const Endpoint& b) {
+  if (a.port == 0 || a.port != b.port) return false;
+  if (IsIpv6Literal(a.host) != IsIpv6Literal(b.host)) return false;
+  return a.host == b.host || IsEveryAddress(a.host) || IsEveryAddress(b.host);
 }
 
 absl::StatusOr<std::vector<Endpoint>> ParseEndpoints(absl::string_view text) {
@@ -122,10 +155,11 @@ absl::StatusOr<std::vector<Endpoint>> ParseEndpoints(absl::string_view text) {
     if (!endpoint.ok()) return endpoint.status();
     for (const Endpoint& other : endpoints) {
       if (endpoint->listener_name == other.listener_name) {
-        return Wrong(item, "its name is used twice");
+        return Clash(item, "its name is used twice; each needs one of its own");
       }
       if (WantSameAddress(*endpoint, other)) {
-        return Wrong(item, absl::StrCat("its address is that of ", other.ToString()));
+        return Clash(item, absl::StrCat("its address is that of ", other.ToString(),
+                                        "; each needs one of its own"));
       }
     }
     endpoints.push_back(*std::move(endpoint));
@@ -138,7 +172,7 @@ absl::StatusOr<Endpoint> ParseAdvertisedEndpoint(absl::string_view text) {
   absl::StatusOr<Endpoint> endpoint = Split(text);
   if (!endpoint.ok()) return endpoint;
   if (endpoint->port == 0) return Wrong(text, "clients cannot be sent to port 0");
-  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, &endpoint->host);
+  const absl::StatusOr<bool> is_ipv6 = Unbracket(text, &Wrong, &endpoint->host);
   if (!is_ipv6.ok()) return is_ipv6.status();
   if (IsEveryAddress(endpoint->host)) {
     return Wrong(text, "clients cannot be sent to every address; name one");
@@ -156,7 +190,7 @@ absl::StatusOr<std::vector<Endpoint>> ParseAdvertisedEndpoints(absl::string_view
     if (!endpoint.ok()) return endpoint.status();
     for (const Endpoint& other : endpoints) {
       if (endpoint->listener_name == other.listener_name) {
-        return Wrong(item, "its name is used twice");
+        return Clash(item, "its name is used twice; each needs one of its own");
       }
     }
     endpoints.push_back(*std::move(endpoint));

@@ -31,6 +31,13 @@ struct Endpoint {
 // looked up, except "localhost", which is 127.0.0.1.
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text);
 
+// "HOST:PORT" alone, with the same rules; the name stays empty.
+absl::StatusOr<Endpoint> ParseHostPort(absl::string_view text);
+
+// Whether both cannot be bound: the same port, which is not the kernel's choice (0), of
+// the same address, or of every address.
+bool WantSameAddress(const Endpoint& a, const Endpoint& b);
+
 // A comma-separated list, at least one; names must differ, and no two may want the
 // same port of the same address (every address includes each). IPv4 and IPv6 may
 // share a port number, and several may leave the port to the kernel (0).

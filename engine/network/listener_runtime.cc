@@ -54,7 +54,7 @@ absl::Status ListenerRuntime::Bind() {
   const int32_t wanted = reuse_port() ? NetworkThreadsOf(shared_.options, options_) : 1;
   while (listen_fds_.size() < static_cast<size_t>(wanted)) {
     GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
-                          OpenListenSocket(listener_.bound, shared_.options.sockets, reuse_port()));
+                          BindListenSocket(listener_.bound, shared_.options.sockets, reuse_port()));
     listener_.bound = socket.bound;
     listen_fds_.push_back(std::move(socket.fd));
   }
@@ -120,6 +120,12 @@ absl::Status ListenerRuntime::StartProcessors(absl::Status* registered) {
 }
 
 absl::Status ListenerRuntime::StartAccepting() {
+  {
+    MutexLock lock(mutex_);
+    for (const UniqueFd& fd : kept_fds_) {
+      GYRE_RETURN_IF_ERROR(gyre::Listen(fd, listener_.bound, shared_.options.sockets));
+    }
+  }
   if (reuse_port()) {
     for (UniqueFd& listen_fd : listen_fds_) {
       Listen(std::move(listen_fd));

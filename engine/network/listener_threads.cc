@@ -2,12 +2,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/network/memory_plan.h"
 
 namespace gyre {
 
 ListenerThreads::ListenerThreads(const SocketServerOptions& options,
                                  const std::vector<std::unique_ptr<ListenerRuntime>>& listeners)
-    : listeners_(listeners),
+    : server_options_(options),
+      listeners_(listeners),
       num_network_threads_(options.num_network_threads),
       options_(options.listeners) {}
 
@@ -27,6 +29,11 @@ absl::Status ListenerThreads::SetOwnNumbers(const std::vector<ListenerOptions>& 
 
 absl::Status ListenerThreads::Resize(int32_t num_network_threads,
                                      const std::vector<ListenerOptions>& options) {
+  SocketServerOptions resized = server_options_;
+  resized.num_network_threads = num_network_threads;
+  resized.listeners = options;
+  GYRE_RETURN_IF_ERROR(PlanMemory(resized).status(),
+                       absl::StrCat(ProcessorCount(resized), " network threads"));
   for (size_t i = 0; i < listeners_.size(); ++i) {
     const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
     GYRE_RETURN_IF_ERROR(listeners_[i]->CheckNetworkThreads(count));

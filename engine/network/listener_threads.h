@@ -20,12 +20,14 @@ namespace gyre {
 
 class ListenerThreads {
  public:
-  // `listeners[i]` is made from `options.listeners[i]`, before the first change.
+  // `listeners[i]` is made from `options.listeners[i]`, before the first change. `options`
+  // outlive this.
   ListenerThreads(const SocketServerOptions& options,
                   const std::vector<std::unique_ptr<ListenerRuntime>>& listeners);
 
   // Every listener is asked whether it may before the first one is changed, so a refusal
-  // (ProcessorPool::CheckResize) leaves all as they were. Threads that cannot be made are
+  // (ProcessorPool::CheckResize, or PlanMemory, for their receive buffers, as at a start)
+  // leaves all as they were. Threads that cannot be made are
   // another matter: those that could stay.
   absl::Status SetServersNumber(int32_t num_network_threads);
   // The num_network_threads of `options`, one for each listener.
@@ -35,6 +37,7 @@ class ListenerThreads {
   absl::Status Resize(int32_t num_network_threads, const std::vector<ListenerOptions>& options)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const SocketServerOptions& server_options_;  // as at the start
   const std::vector<std::unique_ptr<ListenerRuntime>>& listeners_;
   Mutex mutex_;  // outer: held while threads come and go
   int32_t num_network_threads_ ABSL_GUARDED_BY(mutex_);

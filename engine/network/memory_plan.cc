@@ -18,6 +18,7 @@ constexpr int64_t kProgramShare = 8;
 constexpr int64_t kSlabShare = 8;
 // What zero copy may pin is at most one so many-th of the answers' part.
 constexpr int64_t kPinnedShare = 4;
+constexpr int64_t kRoundingBytes = 16;
 
 int64_t RingBytes(const SocketServerOptions& options) {
   const ProcessorOptions& processor = options.processor;
@@ -26,10 +27,24 @@ int64_t RingBytes(const SocketServerOptions& options) {
          ProcessorCount(options);
 }
 
+int64_t SlabBytes(const SocketServerOptions& options, int64_t limit) {
+  return std::min(options.slab_bytes, limit / kSlabShare);
+}
+
 int64_t PrivilegedBytes(const SocketServerOptions& options) {
   return LargestRequest(options) *
          std::count_if(options.listeners.begin(), options.listeners.end(),
                        [](const ListenerOptions& listener) { return listener.privileged; });
+}
+
+// What `limit` leaves for requests and answers.
+int64_t LeftBytes(const SocketServerOptions& options, int64_t limit) {
+  return limit - SlabBytes(options, limit) - RingBytes(options) - PrivilegedBytes(options) -
+         kProgramBytes - limit / kProgramShare;
+}
+
+bool HasRoom(const SocketServerOptions& options, int64_t limit) {
+  return LeftBytes(options, limit) / 2 >= LargestRequest(options);
 }
 
 }  // namespace
@@ -59,10 +74,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const SocketServerOptions& options) {
       asked > 0 || limit > 0 ? LargestRequest(options) : MemoryPool::kUnbounded;
   if (limit <= 0) return plan;
 
-  plan.slab_bytes = std::min(plan.slab_bytes, limit / kSlabShare);
-  const int64_t left = limit - plan.slab_bytes - plan.ring_bytes - PrivilegedBytes(options) -
-                       kProgramBytes - limit / kProgramShare;
-  if (left / 2 < LargestRequest(options)) {
+  plan.slab_bytes = SlabBytes(options, limit);
+  const int64_t left = LeftBytes(options, limit);
+  if (!HasRoom(options, limit)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "memory_limit_bytes=", limit, " has no room for one request of socket_request_max_bytes=",
         options.processor.connection.socket_request_max_bytes, "; the least is ",
@@ -86,11 +100,13 @@ int64_t LeastMemoryLimit(const SocketServerOptions& options) {
       RingBytes(options) + kProgramBytes + PrivilegedBytes(options) + 2 * LargestRequest(options);
   // What the slab and the program take in proportion, solved for the limit.
   const int64_t with_full_share = (fixed_bytes * kProgramShare * kSlabShare) /
-                                      (kProgramShare * kSlabShare - kProgramShare - kSlabShare) +
-                                  kProgramShare;
+                                  (kProgramShare * kSlabShare - kProgramShare - kSlabShare);
   const int64_t with_whole_slab =
-      (fixed_bytes + options.slab_bytes) * kProgramShare / (kProgramShare - 1) + kProgramShare;
-  return std::min(with_full_share, with_whole_slab) + kPageBytes;
+      (fixed_bytes + options.slab_bytes) * kProgramShare / (kProgramShare - 1);
+  // Shares are rounded: a few bytes below the solution nothing fits, a few above it does.
+  int64_t limit = std::max<int64_t>(1, std::min(with_full_share, with_whole_slab) - kRoundingBytes);
+  while (!HasRoom(options, limit)) ++limit;
+  return limit;
 }
 
 }  // namespace gyre

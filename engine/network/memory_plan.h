@@ -29,7 +29,8 @@ struct MemoryPlan {
 
 // INVALID_ARGUMENT when the limit has no room for one request of the largest size.
 absl::StatusOr<MemoryPlan> PlanMemory(const SocketServerOptions& options);
-// The least memory_limit_bytes that PlanMemory takes.
+// The least memory_limit_bytes that has room for one request of the largest size; a byte
+// less has none.
 int64_t LeastMemoryLimit(const SocketServerOptions& options);
 // The largest frame, with its length.
 int64_t LargestRequest(const SocketServerOptions& options);

@@ -75,6 +75,17 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
   return quotas;
 }
 
+// What is opened beside connections: a ring for each thread; for each listener a socket for
+// each who accepts and its duplicate, and the one connection that waits to be let in; log
+// files. (Pipes do without when there is none left.)
+uint64_t DescriptorsBeside(const SocketServerOptions& options) {
+  constexpr uint64_t kLogFiles = 16;
+  const uint64_t processors = static_cast<uint64_t>(ProcessorCount(options));
+  const uint64_t listening =
+      options.accept_mode == AcceptMode::kReusePort ? 3 * processors : 4 * options.listeners.size();
+  return processors + listening + kLogFiles;
+}
+
 }  // namespace
 
 struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
@@ -85,7 +96,9 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
         connection_options(options.processor.connection),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
         descriptor_limit(RaiseDescriptorLimit()),
-        quotas(QuotaOptionsOf(options, ConnectionsWithin(descriptor_limit))),
+        connections_within(ConnectionsWithin(descriptor_limit,
+                                             OpenDescriptorCount() + DescriptorsBeside(options))),
+        quotas(QuotaOptionsOf(options, connections_within)),
         metrics(options.metrics),
         request_metrics(options.metrics, options.api_names, options.api_max_versions),
         handlers(options.listeners, request_handler),
@@ -103,6 +116,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   absl::Status OpenListener(const ListenerOptions& listener_options);
   // Whether a request that large can come in everywhere.
   absl::Status CheckRequestFits(int64_t request_max_bytes);
+  absl::Status StartProcessors();
   absl::Status StartThreads();
   void RegisterGauges();
   void StopAccepting();
@@ -121,6 +135,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   std::unique_ptr<SlabPool> slab;
   SlabAllocator response_buffers;
   const uint64_t descriptor_limit;
+  const int32_t connections_within;  // that limit
   ConnectionQuotas quotas;
   NetworkMetrics metrics;
   RequestMetrics request_metrics;
@@ -134,11 +149,13 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   ListenerThreads listener_threads;
   std::vector<Endpoint> bound_endpoints;
   std::unique_ptr<NetworkCollector> collector;
+  bool opened = false;
   bool started = false;
   bool stopped = false;
 };
 
 absl::Status SocketServer::State::Open() {
+  if (std::exchange(opened, true)) return absl::OkStatus();
   GYRE_RETURN_IF_ERROR(CheckOptions(options));
   make_ring = options.ring_factory;
   if (make_ring == nullptr) {
@@ -164,7 +181,9 @@ absl::Status SocketServer::State::Open() {
   adopted.clear();
   // Their number does not change from here on.
   quotas.SetExcessListener(this);
-  return absl::OkStatus();
+  // Registering can be refused, and matters then. Else it waits for Start: a process that
+  // is taken over still has its share of the memlock limit.
+  return options.require_registered_buffers ? StartProcessors() : absl::OkStatus();
 }
 
 absl::Status SocketServer::State::SetAddressLimits() {
@@ -200,8 +219,8 @@ absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_o
   return absl::OkStatus();
 }
 
-absl::Status SocketServer::State::StartThreads() {
-  started = true;
+absl::Status SocketServer::State::StartProcessors() {
+  if (std::exchange(started, true)) return absl::OkStatus();
   absl::Status registered;
   for (const auto& listener : listeners) {
     GYRE_RETURN_IF_ERROR(listener->StartProcessors(&registered));
@@ -212,6 +231,11 @@ absl::Status SocketServer::State::StartThreads() {
     }
     LOG(INFO) << "going on without registered buffers: " << registered.message();
   }
+  return absl::OkStatus();
+}
+
+absl::Status SocketServer::State::StartThreads() {
+  GYRE_RETURN_IF_ERROR(StartProcessors());
   data_plane.Start(handlers.ForDataPlane());
   for (size_t i = 0; i < listeners.size(); ++i) {
     if (NetworkPlane* plane = privileged_planes[i].get()) plane->Start(handlers.Of(i));
@@ -287,9 +311,15 @@ SocketServer::SocketServer(SocketServerOptions options, RequestHandler& handler)
 
 SocketServer::~SocketServer() { Stop(); }
 
+absl::Status SocketServer::Open() {
+  absl::Status status = state_->Open();
+  if (!status.ok()) state_->Stop();
+  return status;
+}
+
 absl::Status SocketServer::Start() {
   const uint64_t limit = state_->descriptor_limit;
-  absl::Status status = state_->Open();
+  absl::Status status = Open();
   if (status.ok()) status = state_->StartThreads();
   if (!status.ok()) {
     state_->Stop();
@@ -306,7 +336,7 @@ absl::Status SocketServer::Start() {
                  << needed << " (ulimit -n, LimitNOFILE=)";
   } else {
     LOG(INFO) << "file descriptors: limit " << limit << ", connections take at most "
-              << ConnectionsWithin(limit);
+              << state_->connections_within;
   }
   return absl::OkStatus();
 }

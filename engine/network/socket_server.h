@@ -42,9 +42,12 @@ class SocketServer {
   // closed by it.
   void AdoptListenSockets(std::vector<ListenSocket> sockets);
 
-  // Binds, makes the rings and starts every thread; when it returns OK, clients
-  // are served. An error is one line that says what, why and what to do, and
-  // leaves nothing behind.
+  // All of Start that can be refused: checks the options, takes memory, makes the rings,
+  // binds. Connects are refused until Start (adopted sockets hold their clients).
+  absl::Status Open();
+  // Open when nobody did, then every thread; when it returns OK, clients are served. An
+  // error, of Open too, is one line that says what, why and what to do, and leaves
+  // nothing behind.
   absl::Status Start();
 
   // As bound (port 0 resolved), in the order of the options. After Start.

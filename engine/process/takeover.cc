@@ -33,6 +33,19 @@ absl::Status Failed(const std::string& path, absl::string_view what) {
 
 }  // namespace
 
+absl::Status CheckTakeoverSocket(const std::string& path) {
+  GYRE_RETURN_IF_ERROR(UnixAddress(path).status());
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (access(directory.c_str(), W_OK | X_OK) != 0) return Failed(path, directory);
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("takeover_socket=", path, ": there is a file that is no socket"));
+  }
+  return absl::OkStatus();
+}
+
 // --- the running process ---------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options options,

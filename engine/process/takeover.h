@@ -33,6 +33,10 @@
 
 namespace gyre {
 
+// Whether a process could offer its sockets at `path`: no file but a socket is there, and
+// its directory is. Errors name the path.
+absl::Status CheckTakeoverSocket(const std::string& path);
+
 // The running process's side.
 //
 // Threads: one controlling thread; `sockets` and `on_commit` are called on its own.

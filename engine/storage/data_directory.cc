@@ -65,7 +65,9 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(
                                     ": cannot be created (give one that can with "
                                     "--log_dirs)"));
   GYRE_RETURN_IF_ERROR(directory->Lock(), noun);
-  GYRE_RETURN_IF_ERROR(directory->LoadOrCreateMeta(options), noun);
+  absl::Status loaded = directory->LoadMeta(options);
+  if (absl::IsNotFound(loaded)) loaded = directory->CreateMeta(options);
+  GYRE_RETURN_IF_ERROR(loaded, noun);
   GYRE_RETURN_IF_ERROR(directory->TakeCleanStopMarker(), noun);
   return directory;
 }
@@ -87,9 +89,29 @@ absl::Status DataDirectory::Lock() {
   return absl::OkStatus();
 }
 
-absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options) {
-  const std::string path = PathOf(kMetaName);
-  const absl::StatusOr<std::string> text = file_system_.ReadFile(path);
+absl::Status DataDirectory::Check(FileSystem& file_system, const std::string& path,
+                                  const DataDirectoryOptions& options) {
+  DataDirectory directory(file_system, path);
+  const absl::Status loaded = directory.LoadMeta(options);
+  if (absl::IsNotFound(loaded)) return absl::OkStatus();
+  return Annotate(loaded, absl::StrCat("data directory ", path));
+}
+
+absl::Status DataDirectory::CreateMeta(const DataDirectoryOptions& options) {
+  cluster_id_ = options.cluster_id.value_or(options.fresh_cluster_id).ToString();
+  directory_id_ = options.fresh_directory_id;
+  node_id_ = options.node_id;
+  is_new_ = true;
+  // The directory's own name must survive, too.
+  GYRE_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentOf(path_)));
+  return file_system_.WriteFileAtomically(
+      PathOf(kMetaName),
+      absl::StrCat("#\ncluster.id=", cluster_id_, "\ndirectory.id=", directory_id_.ToString(),
+                   "\nnode.id=", node_id_, "\nversion=", kMetaVersion, "\n"));
+}
+
+absl::Status DataDirectory::LoadMeta(const DataDirectoryOptions& options) {
+  const absl::StatusOr<std::string> text = file_system_.ReadFile(PathOf(kMetaName));
   if (absl::IsNotFound(text.status())) {
     GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_.List(path_));
     for (const std::string& name : names) {
@@ -99,16 +121,7 @@ absl::Status DataDirectory::LoadOrCreateMeta(const DataDirectoryOptions& options
                        " but no meta.properties; restore that file or give an empty "
                        "directory with --log_dirs"));
     }
-    cluster_id_ = options.cluster_id.value_or(options.fresh_cluster_id).ToString();
-    directory_id_ = options.fresh_directory_id;
-    node_id_ = options.node_id;
-    is_new_ = true;
-    // The directory's own name must survive, too.
-    GYRE_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentOf(path_)));
-    return file_system_.WriteFileAtomically(
-        path,
-        absl::StrCat("#\ncluster.id=", cluster_id_, "\ndirectory.id=", directory_id_.ToString(),
-                     "\nnode.id=", node_id_, "\nversion=", kMetaVersion, "\n"));
+    return text.status();
   }
   GYRE_RETURN_IF_ERROR(text.status());
   const Properties properties = ParseProperties(*text);

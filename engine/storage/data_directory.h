@@ -43,6 +43,11 @@ class DataDirectory {
                                                              const std::string& path,
                                                              const DataDirectoryOptions& options);
 
+  // Whether Open would take what is at `path` as far as can be told without the lock and
+  // without writing: another process may be using it. OK when there is nothing yet.
+  static absl::Status Check(FileSystem& file_system, const std::string& path,
+                            const DataDirectoryOptions& options);
+
   const std::string& path() const { return path_; }
   FileSystem& file_system() const { return file_system_; }
   // As in meta.properties; a cluster id made by other tools need not be a Uuid.
@@ -73,7 +78,9 @@ class DataDirectory {
       : file_system_(file_system), path_(std::move(path)) {}
 
   absl::Status Lock();
-  absl::Status LoadOrCreateMeta(const DataDirectoryOptions& options);
+  // NOT_FOUND: there is none, and no partition that would belong to it.
+  absl::Status LoadMeta(const DataDirectoryOptions& options);
+  absl::Status CreateMeta(const DataDirectoryOptions& options);
   absl::Status TakeCleanStopMarker();
   std::string PathOf(absl::string_view name) const;
 

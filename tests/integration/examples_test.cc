@@ -85,8 +85,10 @@ TEST_P(EchoServerFlagsTest, AnswersAndEndsOnSigterm) {
 }
 
 TEST_F(EchoServerTest, AWrongFlagIsAnErrorAndNotAServer) {
-  EXPECT_EQ(Start({"--dispatch=nonesuch"}), "");
-  EXPECT_EQ(AwaitExit(), 1);
+  for (const char* flag : {"--dispatch=nonesuch", "--port=99999", "--port=-1"}) {
+    EXPECT_EQ(Start({flag}), "");
+    EXPECT_EQ(AwaitExit(), 1) << flag;
+  }
 }
 
 class HttpFileServerTest : public ExampleTest {

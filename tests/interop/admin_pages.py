@@ -305,8 +305,31 @@ ALL = [
 ]
 
 
+def a_live_write_is_no_laxer_than_a_start(binary, scratch, flags):
+    limits = ["--memory_limit_bytes=200000000", "--socket_request_max_bytes=1000000"]
+    with AdminGyred(binary, os.path.join(scratch, "lax"), list(flags) + limits) as server:
+        status, text = ask(server, "PUT", "/flags/socket_request_max_bytes", "1000000000")
+        check_equal(status, 400, "a request larger than the memory limit leaves: " + text)
+        match = re.search(r"memory_limit_bytes leave for a request is (\d+)", text)
+        check(match, "it does not say why: " + text)
+        most = int(match.group(1))
+        check_equal(ask(server, "PUT", "/flags/socket_request_max_bytes", str(most))[0], 200, "the most")
+        check_equal(ask(server, "PUT", "/flags/socket_request_max_bytes", str(most + 1))[0], 400, "one more")
+        for threads in (6, 12):
+            check_equal(ask(server, "PUT", "/flags/num_network_threads", str(threads))[0], 200, "%d threads" % threads)
+        for flag, value in (("num_network_threads", "24"),
+                            ("listener_overrides", "PLAINTEXT.num_network_threads=24")):
+            status, text = ask(server, "PUT", "/flags/" + flag, value)
+            check_equal(status, 400, "more threads than there is memory for: " + text)
+            check("memory_limit_bytes=200000000" in text, "it does not say why: " + text)
+        check("num_network_threads=12" in ask(server, "GET", "/flags/num_network_threads")[1], "it changed")
+        check_equal(server.stop(), 0, "exit code")
+
+
 def run_all(runner, binary, scratch, flags):
     flags = list(flags) + ["--admin_listener=127.0.0.1:0"]
     with AdminGyred(binary, os.path.join(scratch, "admin"), flags) as server:
         for test in ALL:
             runner.run("admin/" + test.__name__, test, server)
+    test = a_live_write_is_no_laxer_than_a_start
+    runner.run("admin/" + test.__name__, test, binary, scratch, flags)

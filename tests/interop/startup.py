@@ -62,6 +62,78 @@ def bad_flags_are_one_line(binary, scratch):
     return refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:70000", place], r"listeners|70000|port")
 
 
+def flag_files_are_checked_line_by_line(binary, scratch):
+    place = "--log_dirs=" + os.path.join(scratch, "unused")
+    path, inner = os.path.join(scratch, "gyred.flags"), os.path.join(scratch, "inner.flags")
+
+    def write(to, text):
+        with open(to, "w") as file:
+            file.write(text)
+    for line, mention in (("--memory_limit=1000000000", r":3: .*--memory_limit;.* --memory_limit_bytes\?"),
+                          ("--num_io_threads 4", r":3: .*--num_io_threads=4"),
+                          ("num_io_threads=4", r":3: .*--num_io_threads=4"),
+                          ("--memory_limit_bytes=10G", r":3: .*10G.*whole number, at least -1"),
+                          ("--num_io_threads=0", r":3: .*num_io_threads=0 .*from 1 to 1024"),
+                          ("--flagfile=/nonexistent/file", r":3: .*/nonexistent/file.*No such file"),
+                          ("--flagfile=" + inner, r"gyred.flags:3: .*inner.flags:1: .*--log_flush\?")):
+        write(path, "# gyred's flags\n%s\n%s\n" % (listen_flag(), line))
+        write(inner, "--log_flsh=none\n")
+        refused(binary, [place, "--flagfile=" + path], mention)
+        refused(binary, [place, "--check_config", "--flagfile=" + path], mention)
+    write(path, "# gyred's flags\n\n%s\n--num_io_threads=4\n" % listen_flag())
+    run_command([binary, "--check_config", place, "--flagfile=" + path], timeout=20)
+    for flag, mention in (("--flagfile=/nonexistent", r"flagfile=/nonexistent.*No such file"),
+                          ("--memory_limit=5", r"gyred: there is no flag --memory_limit; .*--memory_limit_bytes\?"),
+                          ("--memory_limit_bytes=10G", r"gyred: --memory_limit_bytes=10G .*at least -1")):
+        line = refused(binary, [listen_flag(), place, flag], mention)
+    return line
+
+
+def check_config_refuses_what_a_start_refuses(binary, scratch):
+    directory = os.path.join(scratch, "checked")
+    with Gyred(binary, directory) as server:
+        check_equal(server.stop(), 0, "exit code")
+    place = "--log_dirs=" + directory
+    plain = os.path.join(scratch, "plain-file")
+    with open(plain, "w"):
+        pass
+    before = sorted(os.listdir(directory))
+    for arguments, mention in (
+            ([place, "--memory_limit_bytes=1"], r"memory_limit_bytes=1 .*the least is \d+"),
+            ([place, "--queued_max_request_bytes=99999999999999"], r"queued_max_request_bytes.*the most is \d+"),
+            ([place, "--listeners=A://127.0.0.1:19111", "--admin_listener=127.0.0.1:19111"],
+             r"admin_listener.*A://127.0.0.1:19111.*9644"),
+            ([place, "--listeners=A://127.0.0.1:19111", "--admin_listener=:19111"], r"admin_listener"),
+            ([place, "--socket_congestion_control=nope"], r"socket_congestion_control=nope"),
+            ([place, "--max_connections_per_ip_overrides=127.0.0.1"], r"max_connections_per_ip_overrides.*HOST:COUNT"),
+            ([place, "--node_id=77"], r"belongs to node 1.*node 77"),
+            ([place, "--cluster_id=AAAAAAAAAAAAAAAAAAAAAA"], r"belongs to cluster"),
+            ([place, "--default_replication_factor=3"], r"default_replication_factor=3 .*1.*alone"),
+            (["--log_dirs=" + plain], r"plain-file.*is a file.*directory"),
+            (["--log_dirs=" + plain + "/below"], r"plain-file"),
+            (["--log_dirs=" + os.path.join(scratch, "a/b/c")], r"only the last level is made.*mkdir -p"),
+            ([place, "--admin_listener=foo"], r"--admin_listener: \"foo\".*HOST:PORT(?!.*://)"),
+            ([place, "--admin_listener=ADMIN://127.0.0.1:9644"], r"--admin_listener.*expected HOST:PORT"),
+            ([place, "--listeners=A://127.0.0.1:1,A://127.0.0.1:2"], r"used twice(?!.*expected)"),
+            ([place, "--listeners=A://127.0.0.1:1,B://:1"], r"its address is that of(?!.*expected)")):
+        arguments = ([] if any(a.startswith("--listeners") for a in arguments) else [listen_flag()]) + arguments
+        refused(binary, arguments + ["--check_config"], mention)
+        line = refused(binary, arguments, mention)
+    check_equal(sorted(os.listdir(directory)), before, "what is in the data directory")
+    return line
+
+
+def the_least_memory_is_exact(binary, scratch):
+    for index, flags in enumerate(([], ["--num_network_threads=7", "--socket_request_max_bytes=1000"],
+                                   ["--listeners=A://127.0.0.1:0,B://127.0.0.1:0",
+                                    "--control_plane_listener_name=B"])):
+        arguments = [listen_flag(), "--log_dirs=" + os.path.join(scratch, "least"), "--check_config"] + flags
+        line = refused(binary, arguments + ["--memory_limit_bytes=1"], r"the least is \d+")
+        least = int(re.search(r"the least is (\d+)", line).group(1))
+        refused(binary, arguments + ["--memory_limit_bytes=%d" % (least - 1)], r"the least is %d" % least)
+        run_command([binary] + arguments + ["--memory_limit_bytes=%d" % least], timeout=20)
+
+
 def a_port_in_use_is_one_line(binary, scratch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -152,6 +224,37 @@ def a_hangup_drains_unless_it_is_ignored(binary, scratch):
         signal.signal(signal.SIGHUP, before)
 
 
+def connections_leave_descriptors_for_the_rest(binary, scratch):
+    limited = os.path.join(scratch, "limited")
+    with open(limited, "w") as file:
+        file.write('#!/bin/sh\nulimit -n 80\nexec %s "$@"\n' % os.path.abspath(binary))
+    os.chmod(limited, 0o755)
+    server = Gyred(limited, os.path.join(scratch, "descriptors"))
+    server.start()
+    try:
+        match = re.search(r"file descriptors: limit 80, connections take at most (\d+)", server.stderr())
+        check(match, "it does not say how many: " + server.stderr()[-300:])
+        most = int(match.group(1))
+        check(16 <= most < 60, "%d connections" % most)
+        connections = [kafka_wire.Connection(server.port) for _ in range(most)]
+        for connection in connections:
+            check_equal(connection.api_versions()[0], 0, "ApiVersions of one of %d" % most)
+        check_equal(connections[0].create_topic("files"), 0, "CreateTopics with all connections there")
+        check_equal(connections[0].produce("files", 0, kafka_wire.batch([(None, b"x")])), (0, 0), "produce")
+        check_equal(connections[0].fetch("files", 0, 0)[0], 0, "fetch")
+        # More of them wait; nothing else notices.
+        more = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+        check_equal(connections[1].create_topic("more"), 0, "CreateTopics while others wait")
+        for connection in connections + more:
+            connection.close()
+        check("no file descriptor" not in server.stderr(), "it ran out: " + server.stderr()[-300:])
+        check(server.stderr().count("accepting pauses") <= 5, "it says so again and again")
+        check_equal(server.stop(), 0, "exit code")
+        return "%d connections" % most
+    finally:
+        server.__exit__()
+
+
 def a_file_that_may_not_grow_refuses_appends_only(binary, scratch):
     directory = os.path.join(scratch, "fsize")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -216,6 +319,9 @@ ALL = [
     version_is_one_line,
     check_config_starts_nothing,
     bad_flags_are_one_line,
+    flag_files_are_checked_line_by_line,
+    check_config_refuses_what_a_start_refuses,
+    the_least_memory_is_exact,
     a_port_in_use_is_one_line,
     a_locked_directory_is_one_line,
     an_unwritable_directory_is_one_line,
@@ -223,6 +329,7 @@ ALL = [
     a_newer_directory_format_is_refused,
     sigterm_drains_and_ends_with_zero,
     a_hangup_drains_unless_it_is_ignored,
+    connections_leave_descriptors_for_the_rest,
     a_file_that_may_not_grow_refuses_appends_only,
     a_second_signal_does_not_hang,
     sigusr1_prints_metrics,

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "engine/base/endian.h"
 #include "engine/network/socket_server.h"
@@ -45,6 +46,9 @@ class EchoHandler final : public gyre::RequestHandler {
 };
 
 absl::Status Run() {
+  if (FLAGS_port < 0 || FLAGS_port > 65535) {
+    return absl::InvalidArgumentError("--port is a number from 0 to 65535");
+  }
   gyre::SocketServerOptions options;
   options.listeners.resize(1);
   options.listeners[0].endpoint = {"ECHO", "127.0.0.1", static_cast<uint16_t>(FLAGS_port)};
@@ -92,6 +96,8 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const absl::Status status = Run();
-  if (!status.ok()) std::fprintf(stderr, "echo_server: %s\n", status.ToString().c_str());
+  if (!status.ok()) {
+    std::fprintf(stderr, "echo_server: %s\n", std::string(status.message()).c_str());
+  }
   return status.ok() ? 0 : 1;
 }

@@ -129,6 +129,9 @@ class FileHandler final : public gyre::RequestHandler {
 };
 
 absl::Status Run() {
+  if (FLAGS_port < 0 || FLAGS_port > 65535) {
+    return absl::InvalidArgumentError("--port is a number from 0 to 65535");
+  }
   if (FLAGS_directory.empty()) return absl::InvalidArgumentError("--directory is missing");
   FileHandler handler;
   if (absl::Status status = handler.Open(FLAGS_directory); !status.ok()) return status;
@@ -174,6 +177,8 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const absl::Status status = Run();
-  if (!status.ok()) std::fprintf(stderr, "http_file_server: %s\n", status.ToString().c_str());
+  if (!status.ok()) {
+    std::fprintf(stderr, "http_file_server: %s\n", std::string(status.message()).c_str());
+  }
   return status.ok() ? 0 : 1;
 }

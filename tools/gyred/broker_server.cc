@@ -92,7 +92,6 @@ void NameApis(SocketServerOptions& options) {
   }
 }
 
-// 0 stands for a share of what there is, and at least what is needed.
 void SetMemoryLimit(SocketServerOptions* network) {
   if (network->memory_limit_bytes < 0) {
     LOG(INFO) << "memory_limit_bytes: none";
@@ -100,14 +99,19 @@ void SetMemoryLimit(SocketServerOptions* network) {
   }
   std::string source = "as asked for";
   if (network->memory_limit_bytes == 0) {
+    SetDefaultMemoryLimit(network);
     const MemoryLimit limit = DefaultMemoryLimit();
-    network->memory_limit_bytes = std::max(limit.bytes, LeastMemoryLimit(*network));
     source = network->memory_limit_bytes == limit.bytes ? limit.source : "the least that works";
   }
   LOG(INFO) << "memory_limit_bytes: " << network->memory_limit_bytes << ", " << source;
 }
 
 }  // namespace
+
+void SetDefaultMemoryLimit(SocketServerOptions* network) {
+  if (network->memory_limit_bytes != 0) return;
+  network->memory_limit_bytes = std::max(DefaultMemoryLimit().bytes, LeastMemoryLimit(*network));
+}
 
 struct BrokerServer::State {
   BrokerServerOptions options;
@@ -197,7 +201,7 @@ absl::Status BrokerServer::StartThreads() {
   return absl::OkStatus();
 }
 
-absl::Status BrokerServer::OpenBroker() {
+absl::Status BrokerServer::OpenNetwork() {
   State& state = *state_;
   SocketServerOptions network = state.options.network;
   network.clock = &state.clock;
@@ -211,7 +215,11 @@ absl::Status BrokerServer::OpenBroker() {
   SetMemoryLimit(&network);
   state.server = std::make_unique<SocketServer>(std::move(network), state.handler);
   state.server->AdoptListenSockets(std::move(state.adopted));
+  return state.server->Open();
+}
 
+absl::Status BrokerServer::OpenBroker() {
+  State& state = *state_;
   BrokerOptions broker;
   broker.config = state.options.broker;
   broker.log_dir = state.options.log_dir;
@@ -278,7 +286,10 @@ void BrokerServer::AdoptListenSockets(std::vector<ListenSocket> sockets) {
 
 absl::Status BrokerServer::Prepare() {
   if (std::exchange(state_->prepared, true)) return absl::OkStatus();
-  return StartThreads();
+  absl::Status status = StartThreads();
+  if (status.ok()) status = OpenNetwork();
+  if (!status.ok()) Abandon();
+  return status;
 }
 
 absl::Status BrokerServer::Start() {

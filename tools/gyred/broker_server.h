@@ -73,6 +73,9 @@ struct BrokerServerOptions {
   MetricRegistry* metrics = nullptr;  // null: one of its own
 };
 
+// Where none was given: a share of what there is, and at least what is needed.
+void SetDefaultMemoryLimit(SocketServerOptions* network);
+
 class BrokerServer {
  public:
   explicit BrokerServer(BrokerServerOptions options);
@@ -81,13 +84,13 @@ class BrokerServer {
   BrokerServer(const BrokerServer&) = delete;
   BrokerServer& operator=(const BrokerServer&) = delete;
 
-  // What a start does before it touches data and sockets: threads, io_uring. Start does
-  // it when nobody did.
-  absl::Status Prepare();
-  // See SocketServer. Before Start.
+  // See SocketServer. Before Prepare.
   void AdoptListenSockets(std::vector<ListenSocket> sockets);
+  // All of a start that does not need the data directory: threads, io_uring, memory,
+  // addresses. Start does it when nobody did. Errors as Start's.
+  absl::Status Prepare();
 
-  // Recovers the data directory, binds, serves. An error is one line for the
+  // Recovers the data directory, serves. An error is one line for the
   // person who started it, and leaves nothing running.
   absl::Status Start();
 
@@ -115,6 +118,7 @@ class BrokerServer {
  private:
   struct State;
   absl::Status StartThreads();
+  absl::Status OpenNetwork();
   absl::Status OpenBroker();
   absl::Status StartNetwork();
   absl::Status Register();

@@ -15,9 +15,10 @@
 #include "engine/metrics/metric_registry.h"
 #include "engine/process/service_notifier.h"
 #include "engine/process/takeover.h"
-#include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
+#include "tools/gyred/config_check.h"
+#include "tools/gyred/flags/command_line.h"
 #include "tools/gyred/gyred_admin.h"
 #include "tools/gyred/gyred_flags.h"
 #include "tools/gyred/gyred_takeover.h"
@@ -59,9 +60,26 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// With async-signal-safe calls only.
+void EndOnTheSpot(int signal) {
+  constexpr char kLine[] =
+      "gyred: a second signal: ended without draining and without the clean-stop marker; the next "
+      "start recovers the logs\n";
+  (void)!write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
 // From now on another signal ends the process on the spot.
 void UnblockStopSignals() {
   const sigset_t signals = StopSignals();
+  struct sigaction action = {};
+  action.sa_handler = &EndOnTheSpot;
+  // Else the one that it raises would wait for its return.
+  action.sa_flags = SA_NODEFER;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (sigismember(&signals, signal) == 1) sigaction(signal, &action, nullptr);
+  }
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -117,27 +135,27 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
 
   gyre::MetricRegistry metrics;
   gyre::GyredAdmin admin(flags, metrics, kVersion);
-  if (absl::Status status =
-          admin.Start(options.admin, options.uring_hidden, std::move(taken.admin));
-      !status.ok()) {
-    return Refuse(status);
-  }
-  if (admin.listening()) {
-    std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
-    std::fflush(stdout);
-  }
   gyre::BrokerServerOptions server_options = options;
   server_options.seed = Entropy();
   server_options.metrics = &metrics;
   gyre::BrokerServer server(std::move(server_options));
+  server.AdoptListenSockets(std::move(taken.listeners));
   absl::Status status = server.Prepare();
+  if (status.ok()) {
+    status = admin.Start(options.admin, options.uring_hidden, std::move(taken.admin));
+  }
+  if (status.ok() && admin.listening()) {
+    std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
+    std::fflush(stdout);
+  }
   if (status.ok() && takeover->has_value()) {
-    server.AdoptListenSockets(std::move(taken.listeners));
     LogIfFailed(manager.Status("waiting for the process before to drain"));
     status = TakeOver(**takeover, options.takeover.timeout_ms, signals);
   }
-  LogIfFailed(manager.Status("recovering"));
-  if (status.ok()) status = server.Start();
+  if (status.ok()) {
+    LogIfFailed(manager.Status("recovering"));
+    status = server.Start();
+  }
   if (!status.ok()) return Refuse(status);
   admin.OnServing(server);
   PrintEndpoints(server);
@@ -167,8 +185,10 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
 
 int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
-  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
   gyre::FlagRegistry flags(gyre::AllFlagGroups());
+  if (absl::Status status = gyre::ParseCommandLine({argv + 1, argv + argc}, flags); !status.ok()) {
+    return Refuse(status);
+  }
   if (gyre::HelpWanted()) {
     std::fputs(gyre::HelpText(flags).c_str(), stdout);
     return 0;
@@ -177,12 +197,9 @@ int main(int argc, char** argv) {
     std::printf("gyred %s\n", kVersion);
     return 0;
   }
-  if (argc > 1) {
-    return Refuse(absl::InvalidArgumentError(std::string("'") + argv[1] +
-                                             "' is not a flag; see gyred --help"));
-  }
   absl::StatusOr<gyre::BrokerServerOptions> options = gyre::OptionsFromFlags(flags);
   if (!options.ok()) return Refuse(options.status());
+  if (absl::Status status = gyre::CheckConfig(*options); !status.ok()) return Refuse(status);
   if (gyre::CheckConfigWanted()) {
     std::printf("gyred: the configuration is valid\n");
     return 0;

@@ -19,6 +19,25 @@ const char* AcceptModeOf(const BrokerServerOptions& options) {
   return options.network.accept_mode == AcceptMode::kReusePort ? "reuseport" : "acceptor";
 }
 
+absl::Status NoTaker(const BrokerServerOptions& options, const Endpoint& endpoint, int pid) {
+  std::string ours;
+  if (endpoint.listener_name == "ADMIN") {
+    ours = options.admin.enabled ? absl::StrCat("--admin_listener=", options.admin.endpoint.host,
+                                                ":", options.admin.endpoint.port)
+                                 : "no --admin_listener";
+  } else {
+    ours = "--listeners=";
+    for (const ListenerOptions& listener : options.network.listeners) {
+      absl::StrAppend(&ours, ours.back() == '=' ? "" : ",", listener.endpoint.ToString());
+    }
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--takeover: process ", pid, " listens on ", endpoint.ToString(), ", this one has ", ours,
+      ": whoever connects there would be refused. It serves on; start with that listener too, or "
+      "stop process ",
+      pid, " and start without --takeover"));
+}
+
 }  // namespace
 
 std::string TakeoverSocketOf(const BrokerServerOptions& options) {
@@ -40,23 +59,25 @@ absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions&
 }
 
 absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options, Takeover& takeover) {
+  const std::vector<ListenerOptions>& listeners = options.network.listeners;
   TakenSockets taken;
   for (ListenSocket& socket : takeover.sockets()) {
     const bool is_admin = options.admin.enabled && IsSocketOf(options.admin.endpoint, socket);
+    const bool is_ours =
+        is_admin || std::any_of(listeners.begin(), listeners.end(), [&](const auto& listener) {
+          return IsSocketOf(listener.endpoint, socket);
+        });
+    if (!is_ours) return NoTaker(options, socket.bound, takeover.pid());
     (is_admin ? taken.admin : taken.listeners).push_back(std::move(socket));
   }
   takeover.sockets().clear();
-  for (const ListenerOptions& listener : options.network.listeners) {
+  for (const ListenerOptions& listener : listeners) {
     const bool came = std::any_of(
         taken.listeners.begin(), taken.listeners.end(),
         [&](const ListenSocket& socket) { return IsSocketOf(listener.endpoint, socket); });
     if (came) continue;
     LOG(INFO) << "process " << takeover.pid() << " has no socket for "
               << listener.endpoint.ToString() << ": it is bound";
-    GYRE_ASSIGN_OR_RETURN(ListenSocket socket,
-                          OpenListenSocket(listener.endpoint, options.network.sockets,
-                                           options.network.accept_mode == AcceptMode::kReusePort));
-    taken.listeners.push_back(std::move(socket));
   }
   return taken;
 }

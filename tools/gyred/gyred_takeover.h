@@ -31,8 +31,7 @@ struct TakenSockets {
 // Asks the process that serves the data directory, if there is one: none, and it was
 // not told anything, when there is not. An error leaves it serving.
 absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions& options);
-// What came, by who takes it, and sockets of their own for listeners that the other
-// process did not have; so nothing is left that can fail for a port in use.
+// What came, by who takes it. An error when one has no taker: its clients would be cut off.
 absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options, Takeover& takeover);
 
 // Offers the sockets of both; `on_commit` as TakeoverPoint's. Null, with a line in the

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/record/compression.h"
+#include "tools/gyred/flags/nearest_name.h"
 #include "tools/load/help.h"
 
 namespace gyre::load {
@@ -289,7 +290,10 @@ absl::StatusOr<int64_t> ParseDuration(absl::string_view text) {
 absl::Status SetOption(absl::string_view name, absl::string_view value, Options* options) {
   const Entry* const entry = FindEntry(name);
   if (entry == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("--", name, ": no such flag (see --help)"));
+    std::vector<std::string> names;
+    for (const Entry& other : kEntries) names.emplace_back(other.name);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": no such flag", DidYouMean(name, names), " (see --help)"));
   }
   GYRE_RETURN_IF_ERROR(entry->set(value, options), absl::StrCat("--", name));
   for (auto& [given_name, given_value] : options->given) {

@@ -75,7 +75,9 @@ TEST_F(GyredFlagsTest, AFlagThatIsNotLiveWaitsForTheNextStart) {
 }
 
 TEST_F(GyredFlagsTest, AnUnknownFlagIsNotFound) {
-  EXPECT_EQ(registry_.Set("test_widnow_ms", "1", server_).code(), absl::StatusCode::kNotFound);
+  const absl::Status status = registry_.Set("test_widnow_ms", "1", server_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "there is no flag --test_widnow_ms; did you mean --test_window_ms?");
   // gflags' own are not ours to change.
   EXPECT_EQ(registry_.Set("flagfile", "x", server_).code(), absl::StatusCode::kNotFound);
 }
@@ -170,6 +172,10 @@ TEST(GyredFlagGroups, AWrongListenerFlagIsOneLineThatNamesIt) {
       {"listener_overrides", "OTHER.max_connections=1", "--listener_overrides: no listener"},
       {"listener_overrides", "PLAINTEXT.x=1", "--listener_overrides: \"PLAINTEXT.x=1\""},
       {"max_connections_per_ip", "0", "--max_connections_per_ip=0"},
+      {"default_replication_factor", "3",
+       "--default_replication_factor=3 is not valid; it must be 1"},
+      {"admin_listener", "foo", "--admin_listener: \"foo\": no port; expected HOST:PORT"},
+      {"listeners", "A://:1,B://127.0.0.1:1", "its address is that of A://:1; each needs one of"},
   };
   for (const auto& [flag, value, part] : cases) {
     const absl::Status status = WithFlags({{flag, value}}).status();
@@ -184,6 +190,19 @@ TEST(GyredFlagGroups, ABudgetBelowTheLargestRequestIsRefused) {
   gflags::SetCommandLineOption("queued_max_request_bytes", "1000");
   const absl::Status status = OptionsFromFlags(FlagRegistry(AllFlagGroups())).status();
   EXPECT_TRUE(absl::StrContains(status.message(), "at least 104857604")) << status;
+}
+
+TEST(GyredFlagGroups, ALiveValueThatAStartWouldRefuseBesideAnotherFlagIsRefused) {
+  gflags::FlagSaver saver;
+  gflags::SetCommandLineOption("queued_max_request_bytes", "200000000");
+  FlagRegistry registry(AllFlagGroups());
+  BrokerServer server{BrokerServerOptions()};  // never started, so nothing may get there
+  const absl::Status status = registry.Set("socket_request_max_bytes", "300000000", server);
+  EXPECT_TRUE(absl::StrContains(status.message(), "at least 300000004")) << status;
+  EXPECT_EQ(gflags::GetCommandLineFlagInfoOrDie("socket_request_max_bytes").current_value,
+            "104857600");
+  const absl::Status all = registry.Set("max_connections_per_ip", "0", server);
+  EXPECT_TRUE(absl::StrContains(all.message(), "needs --max_connections_per_ip_overrides")) << all;
 }
 
 TEST(GyredFlagGroups, LaneWeightsAreGivenByNameAndTheOthersKeepTheirs) {

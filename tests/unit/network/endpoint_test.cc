@@ -81,8 +81,27 @@ TEST(EndpointTest, AListNeedsDifferentNamesAndAddresses) {
   EXPECT_TRUE(ParseEndpoints("A://0.0.0.0:1,B://[::]:1").ok());
   EXPECT_TRUE(ParseEndpoints("A://127.0.0.1:1,B://127.0.0.2:1").ok());
   EXPECT_EQ(ParseEndpoints("A://127.0.0.1:1,B://127.0.0.1:1").status().message(),
-            "listener \"B://127.0.0.1:1\": its address is that of A://127.0.0.1:1; expected "
-            "NAME://HOST:PORT, for example PLAINTEXT://127.0.0.1:9092");
+            "listener \"B://127.0.0.1:1\": its address is that of A://127.0.0.1:1; each needs one "
+            "of its own");
+}
+
+TEST(EndpointTest, AnAddressAloneHasNoName) {
+  const absl::StatusOr<Endpoint> endpoint = ParseHostPort(" [::1]:9644 ");
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  EXPECT_EQ(endpoint->listener_name, "");
+  EXPECT_EQ(endpoint->host, "::1");
+  EXPECT_EQ(endpoint->port, 9644);
+  EXPECT_EQ(ParseHostPort("localhost:0")->host, "127.0.0.1");
+  EXPECT_EQ(ParseHostPort(":1")->host, "");
+  for (const char* wrong : {"", "foo", "127.0.0.1", "foo:1", "127.0.0.1:99999", "[::1]", "[::1:2",
+                            "ADMIN://127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"}) {
+    const absl::StatusOr<Endpoint> refused = ParseHostPort(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_NE(refused.status().message().find("; expected HOST:PORT, for example"),
+              absl::string_view::npos)
+        << refused.status();
+    EXPECT_EQ(refused.status().message().find("NAME"), absl::string_view::npos) << refused.status();
+  }
 }
 
 TEST(EndpointTest, WhatIsAdvertisedMayBeAName) {

@@ -31,13 +31,14 @@ TEST(MemoryPlanTest, WithoutALimitNothingIsBounded) {
   EXPECT_EQ(plan->response_bytes, ResponseBudget::kUnbounded);
 }
 
-TEST(MemoryPlanTest, TheLeastLimitIsTakenAndOneMuchBelowIsRefused) {
-  for (const int64_t largest : {int64_t{1} << 16, int64_t{100} << 20}) {
+TEST(MemoryPlanTest, TheLeastLimitIsTakenAndOneByteBelowIsRefused) {
+  for (const int64_t largest :
+       {int64_t{1}, int64_t{1000}, int64_t{1} << 16, int64_t{100} << 20, (int64_t{1} << 30) - 5}) {
     SocketServerOptions options = Options(0);
     options.processor.connection.socket_request_max_bytes = largest;
     options.memory_limit_bytes = LeastMemoryLimit(options);
     EXPECT_TRUE(PlanMemory(options).ok()) << PlanMemory(options).status();
-    options.memory_limit_bytes -= 1 << 20;
+    options.memory_limit_bytes -= 1;
     const absl::Status refused = PlanMemory(options).status();
     EXPECT_TRUE(absl::StrContains(refused.message(), "the least is")) << refused;
   }

@@ -52,6 +52,29 @@ TEST_F(DataDirectoryTest, ANewDirectoryGetsItsIdentity) {
   EXPECT_TRUE(absl::StrContains(text, "version=1\n"));
 }
 
+TEST_F(DataDirectoryTest, ACheckTakesNothingAndSaysWhatOpenWould) {
+  const auto check = [&] { return DataDirectory::Check(disk_, "/data", options_); };
+  EXPECT_TRUE(check().ok()) << check();
+  EXPECT_FALSE(*disk_.Exists("/data"));
+  {
+    const auto holder = Open();
+    ASSERT_TRUE(holder.ok());
+    EXPECT_TRUE(check().ok()) << check();  // without the lock
+    ASSERT_TRUE((*holder)->WriteCleanStopMarker(7).ok());
+  }
+  options_.node_id = 4;
+  EXPECT_TRUE(absl::StrContains(check().message(), "/data: belongs to node 3, this is node 4"));
+  options_.node_id = 3;
+  options_.cluster_id = Uuid{9, 9};
+  EXPECT_TRUE(absl::StrContains(check().message(), "belongs to cluster"));
+  options_.cluster_id.reset();
+  // Neither those nor an Open that is refused used the marker up.
+  options_.node_id = 4;
+  EXPECT_FALSE(Open().ok());
+  options_.node_id = 3;
+  EXPECT_EQ((*Open())->last_broker_epoch(), 7);
+}
+
 TEST_F(DataDirectoryTest, TheIdentityStays) {
   ASSERT_TRUE(Open().ok());
   options_.fresh_cluster_id = Uuid{5, 6};

@@ -33,9 +33,9 @@ absl::Status Apply(BrokerServerOptions& options) {
   options.admin.max_connections = FLAGS_admin_max_connections;
   options.admin.connections_max_idle_ms = FLAGS_admin_connections_max_idle_ms;
   if (FLAGS_admin_listener.empty()) return absl::OkStatus();
-  GYRE_ASSIGN_OR_RETURN(options.admin.endpoint,
-                        ParseEndpoint(absl::StrCat("ADMIN://", FLAGS_admin_listener)),
-                        absl::StrCat("--admin_listener=", FLAGS_admin_listener));
+  GYRE_ASSIGN_OR_RETURN(options.admin.endpoint, ParseHostPort(FLAGS_admin_listener),
+                        "--admin_listener");
+  options.admin.endpoint.listener_name = "ADMIN";
   options.admin.enabled = true;
   return absl::OkStatus();
 }

@@ -10,6 +10,8 @@
 #include "engine/base/status_macros.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
+#include "tools/gyred/broker_server.h"
+#include "tools/gyred/flags/nearest_name.h"
 
 namespace gyre {
 
@@ -114,8 +116,8 @@ absl::Status FlagSpec::Check(absl::string_view type, absl::string_view text) con
     max = std::min(max, max_);
   }
   if (absl::SimpleAtoi(text, &value) && value >= min && value <= max) return absl::OkStatus();
-  return BadFlagValue(name_, text,
-                      ranged_ ? GoodValues() : absl::StrCat("a number from ", min, " to ", max));
+  const std::string bounds = ranged_ ? GoodValues() : absl::StrCat("from ", min, " to ", max);
+  return BadFlagValue(name_, text, absl::StrCat("a whole number, ", bounds));
 }
 
 FlagRegistry::FlagRegistry(std::vector<FlagGroup> groups) : groups_(std::move(groups)) {
@@ -184,7 +186,7 @@ std::vector<FlagRegistry::Entry> FlagRegistry::List() const {
 absl::Status FlagRegistry::Set(absl::string_view name, absl::string_view value,
                                BrokerServer& server) {
   const FlagSpec* flag = Find(name);
-  if (flag == nullptr) return absl::NotFoundError(absl::StrCat("there is no flag --", name));
+  if (flag == nullptr) return absl::NotFoundError(NoSuchFlag(name));
   if (flag->live() == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("--", name, " takes effect at a start only; give it to gyred then"));
@@ -195,12 +197,46 @@ absl::Status FlagRegistry::Set(absl::string_view name, absl::string_view value,
   if (gflags::SetCommandLineOption(flag->name(), std::string(value).c_str()).empty()) {
     return BadFlagValue(name, value, absl::StrCat("of type ", before.type));
   }
-  absl::Status status = flag->live()(server);
+  // What a start would refuse because of another flag.
+  BrokerServerOptions as_at_a_start;
+  absl::Status status = ApplyGroup(*flag, as_at_a_start);
+  if (status.ok()) status = flag->live()(server);
   if (!status.ok()) {
     gflags::SetCommandLineOption(flag->name(), before.current_value.c_str());
     return status;
   }
   LOG(INFO) << "--" << name << " is now " << value << ", was " << before.current_value;
+  return absl::OkStatus();
+}
+
+absl::Status FlagRegistry::SetBeforeStart(absl::string_view name, absl::string_view value) const {
+  gflags::CommandLineFlagInfo info;
+  if (!gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info)) {
+    return absl::InvalidArgumentError(NoSuchFlag(name));
+  }
+  const FlagSpec* const ours = Find(info.name);
+  const FlagSpec library(info.name.c_str());
+  GYRE_RETURN_IF_ERROR((ours != nullptr ? *ours : library).Check(info.type, value));
+  if (gflags::SetCommandLineOption(info.name.c_str(), std::string(value).c_str()).empty()) {
+    return BadFlagValue(info.name, value, absl::StrCat("of type ", info.type));
+  }
+  return absl::OkStatus();
+}
+
+std::string FlagRegistry::NoSuchFlag(absl::string_view name) const {
+  std::vector<std::string> names;
+  for (const FlagGroup& group : groups_) {
+    for (const FlagSpec& flag : group.flags) names.push_back(flag.name());
+  }
+  return absl::StrCat("there is no flag --", name, DidYouMean(name, names));
+}
+
+absl::Status FlagRegistry::ApplyGroup(const FlagSpec& flag, BrokerServerOptions& options) const {
+  for (const FlagGroup& group : groups_) {
+    const bool is_of_group = std::any_of(group.flags.begin(), group.flags.end(),
+                                         [&](const FlagSpec& other) { return &other == &flag; });
+    if (is_of_group && group.apply != nullptr) return group.apply(options);
+  }
   return absl::OkStatus();
 }
 

@@ -108,16 +108,23 @@ class FlagRegistry {
   // Check, then every group's apply.
   absl::Status Apply(BrokerServerOptions& options) const;
 
+  // What a command line gives, of gflags' and glog's flags too. INVALID_ARGUMENT names the
+  // good values, or the flag that is nearest to one there is not.
+  absl::Status SetBeforeStart(absl::string_view name, absl::string_view value) const;
+
   // By subject, with defaults; `full`: also the flags of gflags and glog.
   std::string Help(bool full) const;
 
   std::vector<Entry> List() const;
-  // NOT_FOUND: no flag of ours. FAILED_PRECONDITION: it takes effect at a start only.
-  // INVALID_ARGUMENT: a bad value. Whatever the error, nothing changed.
+  // NOT_FOUND: no flag of ours; it names the nearest. FAILED_PRECONDITION: it takes effect at a
+  // start only. INVALID_ARGUMENT: a bad value. Whatever the error, nothing changed.
   absl::Status Set(absl::string_view name, absl::string_view value, BrokerServer& server);
 
  private:
   const FlagSpec* Find(absl::string_view name) const;
+  std::string NoSuchFlag(absl::string_view name) const;
+  // Of the flag's group alone.
+  absl::Status ApplyGroup(const FlagSpec& flag, BrokerServerOptions& options) const;
 
   const std::vector<FlagGroup> groups_;
   mutable Mutex mutex_;  // over gflags' values of live flags

@@ -1,3 +1,4 @@
+#include "absl/strings/str_cat.h"
 #include "gflags/gflags.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/flags/flag_groups.h"
@@ -20,6 +21,11 @@ absl::Status Apply(BrokerServerOptions& options) {
     if (!options.cluster_id.has_value()) {
       return BadFlagValue("cluster_id", FLAGS_cluster_id, "22 characters of URL-safe base64");
     }
+  }
+  if (FLAGS_default_replication_factor != 1) {
+    return BadFlagValue("default_replication_factor",
+                        absl::StrCat(FLAGS_default_replication_factor),
+                        "1: this broker is alone, there is no other one for a second replica");
   }
   BrokerConfig& broker = options.broker;
   broker.node_id = FLAGS_node_id;
