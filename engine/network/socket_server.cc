@@ -76,14 +76,16 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
 }
 
 // What is opened beside connections: a ring for each thread; for each listener a socket for
-// each who accepts and its duplicate, and the one connection that waits to be let in; log
-// files. (Pipes do without when there is none left.)
+// each who accepts and its duplicate, and what a burst makes it accept before it notices
+// that there is no room; log files. (Pipes do without when there is none left.)
 uint64_t DescriptorsBeside(const SocketServerOptions& options) {
   constexpr uint64_t kLogFiles = 16;
+  constexpr uint64_t kBurst = 16;
   const uint64_t processors = static_cast<uint64_t>(ProcessorCount(options));
+  const uint64_t listeners = options.listeners.size();
   const uint64_t listening =
-      options.accept_mode == AcceptMode::kReusePort ? 3 * processors : 4 * options.listeners.size();
-  return processors + listening + kLogFiles;
+      options.accept_mode == AcceptMode::kReusePort ? 2 * processors : 3 * listeners;
+  return processors + listening + kBurst * listeners + kLogFiles;
 }
 
 }  // namespace

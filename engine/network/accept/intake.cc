@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 
 namespace gyre {
@@ -12,6 +14,14 @@ namespace gyre {
 using uring::Completion;
 using uring::OpKind;
 using uring::Token;
+
+namespace {
+
+std::string HeldBack(uint64_t suppressed) {
+  return suppressed == 0 ? "" : absl::StrCat(" (", suppressed, " similar lines held back)");
+}
+
+}  // namespace
 
 Intake::Intake(const Listener& listener, UniqueFd listen_fd, uint32_t slot, uring::Ring& ring,
                ConnectionQuotas& quotas, NetworkMetrics& metrics, Host& host)
@@ -245,16 +255,17 @@ void Intake::OnError(int error) {
   Pause(PauseReason::kError, now_ns_ + kErrorPauseNs);
   CancelArmed();
   uint64_t suppressed = 0;
-  if (!pause_log_.TryTake(now_ns_, &suppressed)) return;
+  if (!error_log_.TryTake(now_ns_, &suppressed)) return;
   if (error == EMFILE || error == ENFILE) {
     LOG(WARNING) << "listener " << listener_.bound.ToString()
                  << ": no file descriptor for a new connection (" << std::strerror(error)
                  << "); accepting pauses for " << kErrorPauseNs / 1'000'000
-                 << " ms. Raise the limit (ulimit -n, LimitNOFILE=) or lower max_connections";
+                 << " ms. Raise the limit (ulimit -n, LimitNOFILE=) or lower max_connections"
+                 << HeldBack(suppressed);
   } else {
     LOG(WARNING) << "listener " << listener_.bound.ToString()
                  << ": accept: " << std::strerror(error) << "; accepting pauses for "
-                 << kErrorPauseNs / 1'000'000 << " ms";
+                 << kErrorPauseNs / 1'000'000 << " ms" << HeldBack(suppressed);
   }
 }
 
@@ -268,14 +279,16 @@ void Intake::Pause(PauseReason reason, int64_t until_ns) {
   if (reason == PauseReason::kError || !pause_log_.TryTake(now_ns_, &suppressed)) return;
   if (reason == PauseReason::kRate) {
     LOG(WARNING) << "listener " << listener_.bound.ToString()
-                 << ": max_connection_creation_rate reached; accepting pauses";
+                 << ": max_connection_creation_rate reached; accepting pauses"
+                 << HeldBack(suppressed);
   } else {
     LOG(WARNING) << "listener " << listener_.bound.ToString() << ": "
                  << listener_.max_connections_name << " reached with " << quotas_.total()
                  << " connections; "
                  << (listener_.sheds_when_full
                          ? "the least recently used is closed for each new one"
-                         : "accepting pauses until one is closed");
+                         : "accepting pauses until one is closed")
+                 << HeldBack(suppressed);
   }
 }
 

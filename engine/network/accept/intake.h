@@ -140,7 +140,9 @@ class Intake final : private ConnectionQuotas::RoomListener {
   TimingWheel throttled_;
   std::vector<std::unique_ptr<Throttled>> throttled_made_;
   TimerList throttled_free_;
-  LogEvery pause_log_;
+  // Under load each of these comes back within milliseconds.
+  LogEvery pause_log_{1};
+  LogEvery error_log_{1};
   LogEvery refuse_log_;
 
   std::atomic<bool> room_{false};
