@@ -107,12 +107,11 @@ struct ConnectionOptions {
   int64_t file_copy_max_bytes = 16 * 1024;
   // How much of one connection's requests is taken in a turn before the others get
   // one; a small request counts as kSmallRequestBytes. With Dispatch::kInline, where the
-  // others wait for the handlers too, it is at most kInlineQuantumBytes, and each
-  // kInlineByteNs from one of its handlers to the next count as a byte: sixteen small
-  // requests or about 16 us, and two in any case.
+  // others wait for the handlers too, it is at most kInlineQuantumBytes, and each ns that
+  // handlers took lately counts as a byte: 64 small requests or about 16 us, and one in any
+  // case.
   static constexpr int64_t kSmallRequestBytes = 256;
-  static constexpr int64_t kInlineQuantumBytes = 16 * kSmallRequestBytes;
-  static constexpr int64_t kInlineByteNs = 4;
+  static constexpr int64_t kInlineQuantumBytes = 64 * kSmallRequestBytes;
   int64_t dispatch_quantum_bytes = 64 * 1024;
   // A request that takes at least this long gets a line in the log; < 0: none does.
   int64_t slow_request_log_ms = -1;

@@ -324,8 +324,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
   size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;
-  // When the last inline handler came back; kNever where a connection's share begins.
-  int64_t inline_until_ns_ ABSL_GUARDED_BY(owner_) = kNever;
+  // What an inline request took, an average over the last few runs.
+  int64_t inline_request_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;

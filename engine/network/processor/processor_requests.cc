@@ -14,7 +14,6 @@ bool Processor::MayTakeMore(Slot& slot) {
   if (slot.dispatch_turn != turn_) {
     slot.dispatch_turn = turn_;
     slot.dispatch_bytes = 0;
-    inline_until_ns_ = kNever;
   }
   int64_t quantum_bytes = options_.connection.dispatch_quantum_bytes;
   if (options_.connection.dispatch == Dispatch::kInline) {
@@ -55,8 +54,8 @@ ConnectionRequest* Processor::TakeFrame(Slot& slot) {
   if (status != NetworkReceive::Status::kFrame) return nullptr;
   const int64_t charged_bytes = charges_memory_ ? frame.charged_bytes : 0;
   ConnectionRequest* request = MakeRequest(slot, std::move(frame.payload), charged_bytes);
-  slot.dispatch_bytes +=
-      std::max<int64_t>(request->frame_bytes(), ConnectionOptions::kSmallRequestBytes);
+  slot.dispatch_bytes += std::max(
+      {int64_t{request->frame_bytes()}, ConnectionOptions::kSmallRequestBytes, inline_request_ns_});
   ++slot.traffic.requests;
   ++thread_.requests;
   metrics_.frames_received.Increment();
@@ -199,15 +198,15 @@ void Processor::OnRoom(int lane) {
 
 void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
   ConnectionRequest* request = first;
+  const int64_t begin_ns = channel_.clock().NowNs();
+  int64_t started_ns = begin_ns;
+  int64_t count = 0;
   while (request != nullptr) {
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = now_ns_;
     handler_.Start(request);
-    const int64_t started_ns = channel_.clock().NowNs();
-    // The clock is read for the request's times anyway; of the first it tells only the end.
-    slot.dispatch_bytes +=
-        std::max<int64_t>(0, started_ns - inline_until_ns_) / ConnectionOptions::kInlineByteNs;
-    inline_until_ns_ = started_ns;
+    started_ns = channel_.clock().NowNs();
+    ++count;
     if (request->MarkStarted(started_ns)) {
       // The start of a throttling is in the mailbox, and the response stays behind it.
       if (request->throttled()) {
@@ -218,6 +217,10 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
     }
     request = next;
   }
+  // One that took long, perhaps for once, counts as a whole share and not for more.
+  const int64_t each_ns =
+      std::min((started_ns - begin_ns) / count, ConnectionOptions::kInlineQuantumBytes);
+  inline_request_ns_ += (each_ns - inline_request_ns_) / 4;
   slot.connection.OnRunStarted();
 }
 
