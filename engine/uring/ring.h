@@ -68,6 +68,8 @@ class Ring {
   // the kernel has it (`features`), else one shot; either way the caller
   // re-arms on a completion without `more`. -ENOBUFS: no provided buffer left.
   virtual void RecvProvided(Token token, int socket_fd) = 0;
+  // One buffer, and no more.
+  virtual void RecvProvidedOnce(Token token, int socket_fd) = 0;
   // One shot straight into [to, to + size_bytes).
   virtual void RecvInto(Token token, int socket_fd, char* to, size_t size_bytes) = 0;
   // One send; asks the kernel to finish short sends (MSG_WAITALL), but short

@@ -54,6 +54,7 @@ class UringRing final : public Ring {
   void AcceptMultishot(Token token, int listen_fd) override;
   void AcceptOnce(Token token, int listen_fd) override;
   void RecvProvided(Token token, int socket_fd) override;
+  void RecvProvidedOnce(Token token, int socket_fd) override;
   void RecvInto(Token token, int socket_fd, char* to, size_t size_bytes) override;
   void SendMessage(Token token, int socket_fd, const msghdr* message, bool more_follows) override;
   void Send(Token token, int socket_fd, const char* from, size_t size_bytes,
@@ -99,6 +100,7 @@ class UringRing final : public Ring {
 
  private:
   io_uring_sqe* NextSqe(Token token);
+  io_uring_sqe* PrepareRecv(Token token, int socket_fd, size_t size_bytes);
   // The number of queued sqes, made visible to the kernel.
   unsigned PublishSubmissions();
   void PublishBuffers();
@@ -270,13 +272,21 @@ void UringRing::AcceptOnce(Token token, int listen_fd) {
 }
 
 void UringRing::RecvProvided(Token token, int socket_fd) {
+  if (!recv_is_multishot()) return RecvProvidedOnce(token, socket_fd);
+  PrepareRecv(token, socket_fd, 0)->ioprio |= IORING_RECV_MULTISHOT;
+}
+
+void UringRing::RecvProvidedOnce(Token token, int socket_fd) {
+  PrepareRecv(token, socket_fd, buffer_size_bytes_);
+}
+
+io_uring_sqe* UringRing::PrepareRecv(Token token, int socket_fd, size_t size_bytes) {
   ++stats_.receive_arms;
   io_uring_sqe* sqe = NextSqe(token);
-  const bool multishot = recv_is_multishot();
-  io_uring_prep_recv(sqe, socket_fd, nullptr, multishot ? 0 : buffer_size_bytes_, 0);
-  if (multishot) sqe->ioprio |= IORING_RECV_MULTISHOT;
+  io_uring_prep_recv(sqe, socket_fd, nullptr, size_bytes, 0);
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = kBufferGroup;
+  return sqe;
 }
 
 void UringRing::RecvInto(Token token, int socket_fd, char* to, size_t size_bytes) {

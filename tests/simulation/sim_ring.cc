@@ -66,6 +66,11 @@ void SimRing::RecvProvided(Token token, int socket_fd) {
   Queue(Kind::kReceiveProvided, token, socket_fd).multishot = options_.multishot_receive;
 }
 
+void SimRing::RecvProvidedOnce(Token token, int socket_fd) {
+  ++stats_.receive_arms;
+  Queue(Kind::kReceiveProvided, token, socket_fd);
+}
+
 void SimRing::RecvInto(Token token, int socket_fd, char* to, size_t size_bytes) {
   Operation& operation = Queue(Kind::kReceiveInto, token, socket_fd);
   operation.to = to;

@@ -53,6 +53,7 @@ class SimRing final : public uring::Ring {
   void AcceptMultishot(uring::Token token, int listen_fd) override;
   void AcceptOnce(uring::Token token, int listen_fd) override;
   void RecvProvided(uring::Token token, int socket_fd) override;
+  void RecvProvidedOnce(uring::Token token, int socket_fd) override;
   void RecvInto(uring::Token token, int socket_fd, char* to, size_t size_bytes) override;
   void SendMessage(uring::Token token, int socket_fd, const msghdr* message,
                    bool more_follows) override;

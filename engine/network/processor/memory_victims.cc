@@ -26,13 +26,23 @@ size_t ChooseVictims(int64_t wanted_bytes, std::vector<PartialHolder>* holders) 
 }
 
 size_t ChooseVictims(int64_t wanted_bytes, std::vector<ReaderHolder>* holders) {
-  const auto rank = [](const ReaderHolder& holder) {
-    if (holder.answer_bytes == 0) return 1;
-    return holder.behind_ns >= kBehindNs ? 0 : 2;
+  const auto is_behind = [](const ReaderHolder& holder) {
+    return holder.answer_bytes > 0 && holder.behind_ns >= kBehindNs;
+  };
+  int64_t ahead_bytes = 0;
+  int64_t behind_bytes = 0;
+  for (const ReaderHolder& holder : *holders) {
+    if (holder.answer_bytes == 0) ahead_bytes += holder.ahead_bytes;
+    if (is_behind(holder)) behind_bytes += holder.answer_bytes + holder.ahead_bytes;
+  }
+  const bool ahead_is_enough = behind_bytes + ahead_bytes >= wanted_bytes;
+  const auto rank = [&](const ReaderHolder& holder) {
+    if (is_behind(holder)) return 0;
+    return (holder.answer_bytes == 0) == ahead_is_enough ? 1 : 2;
   };
   std::sort(holders->begin(), holders->end(), [rank](const ReaderHolder& a, const ReaderHolder& b) {
     if (rank(a) != rank(b)) return rank(a) < rank(b);
-    return rank(a) == 1 ? a.ahead_bytes > b.ahead_bytes : a.behind_ns > b.behind_ns;
+    return a.answer_bytes == 0 ? a.ahead_bytes > b.ahead_bytes : a.behind_ns > b.behind_ns;
   });
   size_t left = holders->size();
   const auto best =

@@ -39,8 +39,9 @@ size_t ChooseVictims(int64_t wanted_bytes, std::vector<PartialHolder>* holders);
 
 // The same of readers. Those go first that have been behind with taking answers for some
 // time, the longest before the others; then those that sent most ahead; then those that
-// take their answers. Of these the one least behind stays in any case, so that an answer
-// larger than the capacity can be had.
+// take their answers. Where closing all that sent ahead would not be enough, they go
+// last: it is not they who hold it. Of those with answers the one least behind stays in
+// any case, so that an answer larger than the capacity can be had.
 size_t ChooseVictims(int64_t wanted_bytes, std::vector<ReaderHolder>* holders);
 
 }  // namespace gyre

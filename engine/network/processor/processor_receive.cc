@@ -16,7 +16,11 @@ using uring::OpKind;
 void Processor::Receive(Slot& slot) {
   slot.connection.OnReceiveArmed(Connection::Receiving::kProvided);
   slot.connection.OnOperationSubmitted();
-  ring_->RecvProvided(slot.TokenFor(OpKind::kRecv, Operation::kReceive), slot.fd);
+  const uring::Token token = slot.TokenFor(OpKind::kRecv, Operation::kReceive);
+  // A multishot takes all that the socket has before anybody can stop it.
+  const bool memory_is_short = limits_.receive_ahead_bytes == 0 || !memory_waiters_.empty();
+  if (memory_is_short) return ring_->RecvProvidedOnce(token, slot.fd);
+  ring_->RecvProvided(token, slot.fd);
 }
 
 void Processor::CancelReceive(Slot& slot) {

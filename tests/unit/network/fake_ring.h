@@ -38,6 +38,7 @@ class FakeRing : public uring::Ring {
   void AcceptMultishot(uring::Token, int) override {}
   void AcceptOnce(uring::Token, int) override {}
   void RecvProvided(uring::Token, int) override {}
+  void RecvProvidedOnce(uring::Token, int) override {}
   void RecvInto(uring::Token, int, char*, size_t) override {}
   void SendMessage(uring::Token token, int, const msghdr* message, bool more_follows) override {
     submissions.push_back(

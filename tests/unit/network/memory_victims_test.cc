@@ -108,12 +108,25 @@ TEST(MemoryVictimsTest, WhoSentAheadPaysBeforeReadersThatRead) {
                                        {nullptr, 0, 700, 9 * kSecond},
                                        {nullptr, 400, 0, kSecond / 1000},
                                        {nullptr, 450, 0, 0}};
-  ASSERT_EQ(ChooseVictims(1'600, &holders), 4u);
+  ASSERT_EQ(ChooseVictims(1'500, &holders), 3u);
   EXPECT_EQ(holders[0].answer_bytes, 500);
   EXPECT_EQ(holders[1].ahead_bytes, 700);
   EXPECT_EQ(holders[2].ahead_bytes, 300);
-  EXPECT_EQ(holders[3].answer_bytes, 400);
   EXPECT_EQ(ChooseVictims(100'000, &holders), 4u);
+}
+
+TEST(MemoryVictimsTest, WhoSentAheadDoesNotPayForWhatAnswersHold) {
+  std::vector<ReaderHolder> holders = {{nullptr, 0, 80, 0},
+                                       {nullptr, 1'000, 0, kSecond / 100},
+                                       {nullptr, 0, 20, 0},
+                                       {nullptr, 900, 0, kSecond / 50},
+                                       {nullptr, 800, 0, 0}};
+  ASSERT_EQ(ChooseVictims(300, &holders), 1u);
+  EXPECT_EQ(holders[0].answer_bytes, 900);
+  // Who takes answers does not pay for what was sent ahead, either.
+  ASSERT_EQ(ChooseVictims(90, &holders), 2u);
+  EXPECT_EQ(holders[0].ahead_bytes, 80);
+  EXPECT_EQ(holders[1].ahead_bytes, 20);
 }
 
 }  // namespace

@@ -98,6 +98,19 @@ TEST_P(UringRingTest, MultishotIsWhatTheFeaturesSay) {
   EXPECT_EQ(ring_->recv_is_multishot(), FeaturesOf(GetParam()).Has(Feature::kMultishotRecv));
 }
 
+TEST_P(UringRingTest, OneReceiveTakesOneBuffer) {
+  const TcpPair pair;
+  Provide(4);
+  pair.ClientSends(std::string(2 * kBufferBytes, 'a'));
+  ring_->RecvProvidedOnce(kRecv, pair.server.get());
+  const Completion completion = Next();
+  EXPECT_EQ(completion.token, kRecv);
+  EXPECT_EQ(completion.result, IoResult::Bytes(kBufferBytes));
+  EXPECT_FALSE(completion.more);
+  Completion second;
+  EXPECT_EQ(ring_->SubmitAndReap(absl::MakeSpan(&second, 1), 10'000'000), 0u);
+}
+
 TEST_P(UringRingTest, AnEndOfStreamEndsTheReceive) {
   TcpPair pair;
   Provide(4);
