@@ -158,15 +158,6 @@ class ConnectionTable {
     ConnectionSlot& slot = At(index);
     return slot.open && slot.generation == generation ? &slot : nullptr;
   }
-  // Asks for what a completion of that slot will touch.
-  void Prefetch(uint32_t index) const {
-    if (index >= made_) return;
-    const ConnectionSlot& slot = chunks_[index / kChunkSlots]->At(index % kChunkSlots);
-    const char* const hot = reinterpret_cast<const char*>(&slot.index);
-    for (size_t line = 0; line < kHotLines; ++line) {
-      __builtin_prefetch(hot + line * kCacheLineBytes, /*for writing=*/1);
-    }
-  }
   static bool IsCurrent(const ConnectionSlot& slot, const uring::Token& token) {
     return slot.open && slot.generation == token.generation >> kOperationBits;
   }
@@ -189,7 +180,6 @@ class ConnectionTable {
 
  private:
   static constexpr uint32_t kChunkSlots = 64;
-  static constexpr size_t kHotLines = 6;
 
   struct Chunk {
     alignas(ConnectionSlot) char storage[kChunkSlots * sizeof(ConnectionSlot)];

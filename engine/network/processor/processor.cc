@@ -140,11 +140,7 @@ bool Processor::RunOnce(int64_t now_ns) {
     reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), 0);
   }
   const size_t reaped = std::exchange(reaped_, 0);
-  for (size_t i = 0; i < reaped; ++i) {
-    // With many connections the next one's slot is in no cache: it comes meanwhile.
-    if (i + 1 < reaped) table_.Prefetch(completions_[i + 1].token.slot);
-    OnCompletion(completions_[i]);
-  }
+  for (size_t i = 0; i < reaped; ++i) OnCompletion(completions_[i]);
 
   bool worked = reaped > 0;
   if (intakes_.RunOnce(now_ns_)) worked = true;
