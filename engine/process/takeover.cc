@@ -155,12 +155,12 @@ void TakeoverPoint::OnPeer(UniqueFd peer) {
 void TakeoverPoint::OnMessage(absl::string_view message) {
   if (message.empty()) return DropPeer("it is gone");
   if (!offered_ && absl::ConsumePrefix(&message, kTakeoverHello)) {
-    if (message == options_.accept_mode) return Offer();
+    if (message == options_.terms) return Offer();
     (void)SendPacket(peer_.get(),
-                     absl::StrCat(kTakeoverRefuse, "it accepts with accept_mode=",
-                                  options_.accept_mode, "; start with the same"),
+                     absl::StrCat(kTakeoverRefuse, "it runs with ", options_.terms,
+                                  ", this one has ", message, "; start with the same"),
                      {});
-    return DropPeer("its accept_mode differs");
+    return DropPeer(absl::StrCat("it has ", message));
   }
   if (offered_ && message == kTakeoverCommit) {
     LOG(INFO) << "a successor took the listening sockets over";
@@ -199,7 +199,7 @@ void TakeoverPoint::DropPeer(absl::string_view why) {
 
 // --- the successor ---------------------------------------------------------------------
 
-absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_view accept_mode,
+absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_view terms,
                                          int64_t timeout_ms) {
   GYRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
   Takeover takeover;
@@ -219,7 +219,7 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
     return absl::PermissionDeniedError(
         absl::StrCat("takeover_socket=", path, ": the process there runs as another user"));
   }
-  GYRE_RETURN_IF_ERROR(SendPacket(fd, absl::StrCat(kTakeoverHello, accept_mode), {}), path);
+  GYRE_RETURN_IF_ERROR(SendPacket(fd, absl::StrCat(kTakeoverHello, terms), {}), path);
   absl::StatusOr<TakeoverPacket> packet = AwaitPacket(fd, timeout_ms);
   if (absl::IsDeadlineExceeded(packet.status())) {
     return absl::DeadlineExceededError(

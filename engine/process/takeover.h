@@ -3,7 +3,7 @@
 // backlogs, which stay open throughout.
 //
 //   successor                              running process (TakeoverPoint)
-//   hello accept_mode=…        ->
+//   hello TERMS                ->
 //                              <-          offer PID, with the sockets | refuse REASON
 //   (checks them, opens those it lacks)
 //   commit                     ->          drains, as on SIGTERM, …
@@ -45,7 +45,8 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
  public:
   struct Options {
     std::string path;
-    std::string accept_mode;  // a successor must have the same
+    // What a successor must have the same, in its flags' words: "accept_mode=acceptor …".
+    std::string terms;
     // Duplicates of every listening socket.
     std::function<absl::StatusOr<std::vector<ListenSocket>>()> sockets;
     // A successor has them: drain. Once.
@@ -99,7 +100,7 @@ class Takeover {
  public:
   // Asks the process behind `path` for its sockets. NOT_FOUND: there is none, start as
   // ever. Else an error is one line; the other process serves on.
-  static absl::StatusOr<Takeover> Begin(const std::string& path, absl::string_view accept_mode,
+  static absl::StatusOr<Takeover> Begin(const std::string& path, absl::string_view terms,
                                         int64_t timeout_ms);
 
   int pid() const { return pid_; }

@@ -19,7 +19,7 @@
 
 namespace gyre {
 
-inline constexpr char kTakeoverHello[] = "gyre-takeover 1 hello accept_mode=";
+inline constexpr char kTakeoverHello[] = "gyre-takeover 1 hello ";
 inline constexpr char kTakeoverOffer[] = "gyre-takeover 1 offer ";
 inline constexpr char kTakeoverRefuse[] = "gyre-takeover 1 refuse ";
 inline constexpr char kTakeoverCommit[] = "gyre-takeover 1 commit";

@@ -10,8 +10,12 @@ import kafka_wire
 from harness import Gyred, Skip, check, check_equal, run_command
 from startup import refused
 
-HELLO = b"gyre-takeover 1 hello accept_mode="
+HELLO = b"gyre-takeover 1 hello "
 COMMIT = b"gyre-takeover 1 commit"
+
+
+def hello(server):
+    return HELLO + ("accept_mode=acceptor log_dirs=" + os.path.realpath(server.directory)).encode()
 
 
 def accept_modes(binary):
@@ -192,8 +196,8 @@ def garbage_disturbs_nothing(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "garbage")) as server:
         path = takeover_socket(server.directory)
         wait_for_file(path)
-        for packets in ([b"\xff" * 40000], [b"GET / HTTP/1.1\r\n\r\n"], [COMMIT], [HELLO + b"acceptor"] * 2,
-                        [HELLO + b"warp"]):
+        for packets in ([b"\xff" * 40000], [b"GET / HTTP/1.1\r\n\r\n"], [COMMIT], [hello(server)] * 2,
+                        [HELLO + b"accept_mode=warp"]):
             with connect(path) as peer:
                 for packet in packets:
                     peer.send(packet)
@@ -220,7 +224,7 @@ def a_successor_that_dies_before_it_commits_changes_nothing(binary, scratch):
         wait_for_file(path)
         for _ in range(3):
             with connect(path) as peer:
-                peer.send(HELLO + b"acceptor")
+                peer.send(hello(server))
                 text, fds = receive_offer(peer)
                 check_equal(text.split(b"\n")[0], b"gyre-takeover 1 offer %d" % server.process.pid, "the offer")
                 check_equal(text.split(b"\n")[1:], [b"PLAINTEXT://127.0.0.1:%d" % server.port], "its lines")
@@ -240,7 +244,7 @@ def a_successor_that_dies_after_it_committed_costs_no_data(binary, scratch):
             check_equal(connection.create_topic("kept"), 0, "CreateTopics")
             check_equal(connection.produce("kept", 0, kafka_wire.batch([(None, b"x")])), (0, 0), "produce")
         with connect(takeover_socket(server.directory)) as peer:
-            peer.send(HELLO + b"acceptor")
+            peer.send(hello(server))
             for fd in receive_offer(peer)[1]:
                 os.close(fd)
             peer.send(COMMIT)
@@ -292,6 +296,8 @@ def what_cannot_serve_takes_nothing_over(binary, scratch):
                     ([same, "--queued_max_request_bytes=99999999999999"], r"queued_max_request_bytes.*the most"),
                     ([same, "--node_id=77"], r"belongs to node 1, this is node 77"),
                     ([same, "--cluster_id=AAAAAAAAAAAAAAAAAAAAAA"], r"belongs to cluster"),
+                    ([same, "--log_dirs=" + os.path.join(scratch, "other"),
+                      "--takeover_socket=" + takeover_socket(directory)], r"log_dirs=.*/cannot, .*/other"),
                     ([same, "--socket_congestion_control=nope"], r"socket_congestion_control=nope"),
                     ([same, "--max_connections_per_ip_overrides=127.0.0.1:x"], r"max_connections_per_ip_overrides"),
                     ([same, "--admin_listener=127.0.0.1:%d" % busy], r"%d.*in use" % busy),
@@ -372,7 +378,7 @@ def another_user_is_refused(binary, scratch):
             try:
                 os.setuid(65534)
                 with connect(path) as peer:
-                    peer.send(HELLO + b"acceptor")
+                    peer.send(hello(server))
                     text, fds = receive_offer(peer)
                 os._exit(1 if fds or text.startswith(b"gyre") else 0)
             except OSError:

@@ -1,6 +1,10 @@
 #include "tools/gyred/gyred_takeover.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +19,15 @@ namespace {
 // Until the other process answers; it is idle or has a thread for this.
 constexpr int64_t kAnswerTimeoutMs = 10'000;
 
-const char* AcceptModeOf(const BrokerServerOptions& options) {
-  return options.network.accept_mode == AcceptMode::kReusePort ? "reuseport" : "acceptor";
+// Sockets of one mode are no good in the other, and who waits for another data directory
+// to be released would open its own at once.
+std::string TermsOf(const BrokerServerOptions& options) {
+  const std::unique_ptr<char, decltype(&std::free)> path(realpath(options.log_dir.c_str(), nullptr),
+                                                         &std::free);
+  return absl::StrCat(
+      "accept_mode=",
+      options.network.accept_mode == AcceptMode::kReusePort ? "reuseport" : "acceptor",
+      " log_dirs=", path != nullptr ? path.get() : options.log_dir);
 }
 
 absl::Status NoTaker(const BrokerServerOptions& options, const Endpoint& endpoint, int pid) {
@@ -48,7 +59,7 @@ std::string TakeoverSocketOf(const BrokerServerOptions& options) {
 absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions& options) {
   if (!options.takeover.wanted) return std::nullopt;
   absl::StatusOr<Takeover> takeover =
-      Takeover::Begin(TakeoverSocketOf(options), AcceptModeOf(options),
+      Takeover::Begin(TakeoverSocketOf(options), TermsOf(options),
                       std::min(kAnswerTimeoutMs, options.takeover.timeout_ms));
   if (absl::IsNotFound(takeover.status())) {
     LOG(INFO) << "nothing to take over (" << takeover.status().message() << "): starting as ever";
@@ -87,7 +98,7 @@ std::unique_ptr<TakeoverPoint> OfferTakeover(const BrokerServerOptions& options,
                                              std::function<void()> on_commit) {
   TakeoverPoint::Options point;
   point.path = TakeoverSocketOf(options);
-  point.accept_mode = AcceptModeOf(options);
+  point.terms = TermsOf(options);
   point.on_commit = std::move(on_commit);
   point.sockets = [&server, &admin]() -> absl::StatusOr<std::vector<ListenSocket>> {
     GYRE_ASSIGN_OR_RETURN(std::vector<ListenSocket> sockets,

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/process/takeover_messages.h"
 #include "gtest/gtest.h"
@@ -23,6 +24,7 @@ namespace gyre {
 namespace {
 
 constexpr int64_t kTimeoutMs = 20'000;
+constexpr char kTerms[] = "accept_mode=acceptor log_dirs=/data";
 
 class TakeoverTest : public ::testing::Test {
  protected:
@@ -44,7 +46,7 @@ class TakeoverTest : public ::testing::Test {
   absl::Status Open(int64_t peer_timeout_ms = kTimeoutMs) {
     TakeoverPoint::Options options;
     options.path = path_;
-    options.accept_mode = "acceptor";
+    options.terms = kTerms;
     options.peer_timeout_ms = peer_timeout_ms;
     options.sockets = [this]() -> absl::StatusOr<std::vector<ListenSocket>> {
       std::vector<ListenSocket> sockets;
@@ -59,9 +61,9 @@ class TakeoverTest : public ::testing::Test {
     point_ = *std::move(point);
     return absl::OkStatus();
   }
-  absl::StatusOr<Takeover> Begin(absl::string_view mode = "acceptor",
+  absl::StatusOr<Takeover> Begin(absl::string_view terms = kTerms,
                                  int64_t timeout_ms = kTimeoutMs) {
-    return Takeover::Begin(path_, mode, timeout_ms);
+    return Takeover::Begin(path_, terms, timeout_ms);
   }
   UniqueFd Connect() {
     UniqueFd peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -136,12 +138,15 @@ TEST_F(TakeoverTest, ASuccessorThatLeavesBeforeItsCommitChangesNothing) {
   EXPECT_FALSE(point_->committed());
 }
 
-TEST_F(TakeoverTest, AnotherAcceptModeIsRefusedWithTheReason) {
+TEST_F(TakeoverTest, OtherTermsAreRefusedWithBothSides) {
   ASSERT_TRUE(Open().ok());
-  const absl::Status status = Begin("reuseport").status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_NE(std::string(status.message()).find("accept_mode=acceptor"), std::string::npos)
-      << status;
+  for (const std::string terms :
+       {"accept_mode=reuseport log_dirs=/data", "accept_mode=acceptor log_dirs=/other", ""}) {
+    const absl::Status status = Begin(terms).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), absl::StrCat(kTerms, ", this one has ", terms)))
+        << status;
+  }
 }
 
 TEST_F(TakeoverTest, WhoSpeaksSomethingElseIsLetGo) {
@@ -169,7 +174,7 @@ TEST_F(TakeoverTest, AProcessThatDoesNotAnswerIsLeftAsItIs) {
   const sockaddr_un address = *UnixAddress(path_);
   ASSERT_EQ(bind(hung.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(hung.get(), 1), 0);
-  const absl::Status status = Begin("acceptor", 50).status();
+  const absl::Status status = Begin(kTerms, 50).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
