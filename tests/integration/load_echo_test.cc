@@ -130,8 +130,9 @@ TEST(LoadEchoTest, AConnectionThatIsClosedIsNotPassedOverInSilence) {
     }
   });
   const PartResult part = RunShort(peer.port(), {"--pipeline=10"});
-  EXPECT_EQ(part.connections_lost, 1);
-  EXPECT_TRUE(absl::StrContains(Reasons(part), "1 connections were lost")) << Reasons(part);
+  EXPECT_EQ(part.lost_connections.count, 1);
+  EXPECT_TRUE(absl::StrContains(Reasons(part), "1 connections were lost, the first so: "))
+      << Reasons(part);
   EXPECT_GT(part.checks.checked, 100) << "it went on over a new one";
 }
 

@@ -107,7 +107,7 @@ TEST_P(LoadKafkaTest, AClosedConnectionIsRepairedAndReported) {
   const RunResult result = RunAgainst(broker, GetParam());
   EXPECT_EQ(Checks(result), "0 lost 0 duplicated 0 reordered 0 corrupted");
   EXPECT_EQ(result.parts[0].unanswered, 0);
-  EXPECT_GE(result.parts[0].connections_lost, 1);
+  EXPECT_GE(result.parts[0].lost_connections.count, 1);
   EXPECT_GE(result.parts[0].sent_again, 1);
   EXPECT_TRUE(absl::StrContains(VerdictText(result), "connections were lost"))
       << VerdictText(result);

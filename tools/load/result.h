@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/load/checks.h"
+#include "tools/load/lost_connections.h"
 #include "tools/load/stats.h"
 
 namespace gyre::load {
@@ -39,9 +40,9 @@ struct PartResult {
   bool checked = false;  // records were read back, or echoes compared
   CheckCounts checks;
   bool idempotent = false;
-  int64_t unanswered = 0;         // operations without an answer at the end
-  int64_t not_started = 0;        // threads whose schedule held more when the run ended
-  int64_t connections_lost = 0;   // closed by the other side, or broken
+  int64_t unanswered = 0;   // operations without an answer at the end
+  int64_t not_started = 0;  // threads whose schedule held more when the run ended
+  LostConnections lost_connections;
   int64_t sent_again = 0;         // records, after a failure
   int64_t unread_partitions = 0;  // reading back did not reach their end
   int64_t open_connections = 0;   // idle

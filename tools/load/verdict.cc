@@ -38,8 +38,10 @@ void JudgePart(PartResult* part) {
   if (part->not_started > 0) {
     reasons->push_back("the run ended before everything that was scheduled had started");
   }
-  if (part->connections_lost > 0 && !part->allow_reconnects) {
-    reasons->push_back(absl::StrCat(part->connections_lost, " connections were lost"));
+  if (const LostConnections& lost = part->lost_connections;
+      lost.count > 0 && !part->allow_reconnects) {
+    reasons->push_back(
+        absl::StrCat(lost.count, " connections were lost, the first so: ", lost.first_reason));
   }
   for (const auto& [what, times] : part->totals.errors) {
     reasons->push_back(absl::StrCat(times, " errors: ", what));

@@ -151,10 +151,15 @@ TEST(VerdictTest, EveryDefectIsAReason) {
   EXPECT_EQ(reason([](PartResult& p) { p.checks.corrupted = 1; }), "INVALID: 1 corrupted");
   EXPECT_EQ(reason([](PartResult& p) { p.unanswered = 3; }),
             "INVALID: 3 operations were never answered");
-  EXPECT_EQ(reason([](PartResult& p) { p.connections_lost = 1; }),
-            "INVALID: 1 connections were lost");
   EXPECT_EQ(reason([](PartResult& p) {
-              p.connections_lost = 1;
+              p.lost_connections.Add("reset");
+              LostConnections others;
+              others.Add("closed");
+              p.lost_connections.Add(others);
+            }),
+            "INVALID: 2 connections were lost, the first so: reset");
+  EXPECT_EQ(reason([](PartResult& p) {
+              p.lost_connections.Add("reset");
               p.allow_reconnects = true;
             }),
             "VALID");

@@ -87,7 +87,7 @@ void Channel::OnFrame(absl::string_view payload) {
 }
 
 void Channel::OnClosed(const absl::Status& why) {
-  if (state_ == State::kUp) ++lost_count_;
+  if (state_ == State::kUp) lost_connections_.Add(why.message());
   state_ = State::kDown;
   pause_ns_ = std::clamp(pause_ns_ * 2, kFirstPauseNs, kLongestPauseNs);
   retry_at_ns_ = clock_.NowNs() + pause_ns_;

@@ -18,6 +18,7 @@
 #include "engine/network/connector.h"
 #include "proto/frame.h"
 #include "tools/load/kafka/cluster.h"
+#include "tools/load/lost_connections.h"
 
 namespace gyre::load {
 
@@ -71,8 +72,7 @@ class Channel {
   size_t in_flight_count() const { return in_flight_.size(); }
   size_t unsent_bytes() const { return connector_.unsent_bytes(connection_); }
   const SocketAddress& peer() const { return peer_; }
-  // How often an established connection was lost.
-  int64_t lost_count() const { return lost_count_; }
+  const LostConnections& lost_connections() const { return lost_connections_; }
 
   // Only while up. Without `expects_answer` (Produce with acks=0) nothing comes back.
   template <typename Request>
@@ -120,7 +120,7 @@ class Channel {
   int32_t next_correlation_id_ = 1;
   int64_t retry_at_ns_ = 0;
   int64_t pause_ns_ = 0;
-  int64_t lost_count_ = 0;
+  LostConnections lost_connections_;
 };
 
 }  // namespace gyre::load

@@ -69,14 +69,14 @@ void ChannelSet::Turn(int64_t now_ns) {
 }
 
 void ChannelSet::LetGo() {
-  lost_before_ = lost_count();
+  lost_before_ = lost_connections();
   by_node_.clear();
 }
 
-int64_t ChannelSet::lost_count() const {
-  int64_t count = lost_before_;
-  for (const auto& [node, channel] : by_node_) count += channel->lost_count();
-  return count;
+LostConnections ChannelSet::lost_connections() const {
+  LostConnections lost = lost_before_;
+  for (const auto& [node, channel] : by_node_) lost.Add(channel->lost_connections());
+  return lost;
 }
 
 }  // namespace gyre::load

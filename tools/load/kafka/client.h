@@ -90,13 +90,13 @@ class ChannelSet {
   void Turn(int64_t now_ns);
   // Closes and forgets all of them.
   void LetGo();
-  int64_t lost_count() const;
+  LostConnections lost_connections() const;
 
  private:
   KafkaClient& client_;
   ChannelEvents& events_;
   std::map<int32_t, std::unique_ptr<Channel>> by_node_;
-  int64_t lost_before_ = 0;  // of those that are forgotten
+  LostConnections lost_before_;  // of those that are forgotten
 };
 
 }  // namespace gyre::load

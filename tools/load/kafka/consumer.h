@@ -40,7 +40,7 @@ class Consumer final : public ChannelEvents, private RecordSink {
 
   const std::vector<PartitionReader>& readers() const { return readers_; }
   void LetGo() { channels_.LetGo(); }
-  int64_t lost_connection_count() const { return channels_.lost_count(); }
+  LostConnections lost_connections() const { return channels_.lost_connections(); }
 
   bool OnResponse(Channel& channel, uint64_t tag, wire::Reader& reader) override;
   void OnBroken(Channel& channel, const absl::Status& why,

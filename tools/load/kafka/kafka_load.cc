@@ -185,11 +185,11 @@ void KafkaLoad::Collect(PartResult* result) {
   for (const IndexedProducer& each : producers_) {
     result->unanswered += each.producer->unanswered_count();
     result->sent_again += each.producer->sent_again_count();
-    result->connections_lost += each.producer->lost_connection_count();
+    result->lost_connections.Add(each.producer->lost_connections());
     result->checks.reordered += each.producer->bad_offset_count();
   }
   for (const auto& consumer : consumers_) {
-    result->connections_lost += consumer->lost_connection_count();
+    result->lost_connections.Add(consumer->lost_connections());
   }
   if (!producers_.empty() && schedule_.has_value() &&
       !schedule_->Exhausted(recorder_->window().end_ns)) {

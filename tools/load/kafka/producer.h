@@ -48,7 +48,7 @@ class Producer final : public ChannelEvents {
   int64_t unanswered_count() const { return buffered_count_; }
   int64_t sent_again_count() const { return sent_again_count_; }
   void LetGo() { channels_.LetGo(); }
-  int64_t lost_connection_count() const { return channels_.lost_count(); }
+  LostConnections lost_connections() const { return channels_.lost_connections(); }
   // Acknowledged offsets that did not rise within a stream.
   int64_t bad_offset_count() const { return bad_offset_count_; }
 

@@ -85,7 +85,7 @@ Json PartJson(const PartResult& part) {
       {"own_late_start_ns", HistogramJson(totals.own_delay)},
       {"checks", ChecksJson(part)},
       {"unanswered", part.unanswered},
-      {"connections_lost", part.connections_lost},
+      {"connections_lost", part.lost_connections.count},
       {"open_connections", part.open_connections},
       {"memory_before", MemoryJson(part.memory_before)},
       {"memory_at_end", MemoryJson(part.memory_after)},

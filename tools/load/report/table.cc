@@ -122,8 +122,8 @@ std::string TableText(const RunResult& result) {
     AppendLatency(part, &out);
     AppendChecks(part, &out);
     AppendMemory(part, &out);
-    if (part.connections_lost > 0) {
-      absl::StrAppendFormat(&out, "  connections  %d lost\n", part.connections_lost);
+    if (part.lost_connections.count > 0) {
+      absl::StrAppendFormat(&out, "  connections  %d lost\n", part.lost_connections.count);
     }
     for (const std::string& note : part.notes) absl::StrAppend(&out, "  note: ", note, "\n");
   }

@@ -76,7 +76,7 @@ void EchoLoad::OnClosed(ConnectionHandle connection, const absl::Status& why) {
   }
   if (stream->open) {
     --open_count_;
-    ++connections_lost_;
+    lost_connections_.Add(why.message());
   }
   stream->open = false;
   stream->connecting = false;
@@ -221,7 +221,7 @@ void EchoLoad::Collect(PartResult* result) {
   result->checked = true;
   result->checks.Add(counts_);
   result->unanswered += unanswered_;
-  result->connections_lost += connections_lost_;
+  result->lost_connections.Add(lost_connections_);
   if (schedule_.has_value() && !schedule_->Exhausted(recorder_->window().end_ns)) {
     ++result->not_started;
   }

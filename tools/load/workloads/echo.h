@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/load/lost_connections.h"
 #include "tools/load/payload.h"
 #include "tools/load/workload.h"
 
@@ -74,7 +75,7 @@ class EchoLoad final : public ThreadLoad {
   std::string payload_;
   CheckCounts counts_;
   int64_t unanswered_ = 0;
-  int64_t connections_lost_ = 0;
+  LostConnections lost_connections_;
 };
 
 }  // namespace gyre::load

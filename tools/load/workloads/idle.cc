@@ -33,13 +33,13 @@ void IdleLoad::OnClosed(ConnectionHandle, const absl::Status& why) {
     failure_ = why;
   } else {
     --open_count_;
-    ++lost_count_;
+    lost_connections_.Add(why.message());
   }
 }
 
 void IdleLoad::Collect(PartResult* result) {
   result->has_latency = false;
-  result->connections_lost += lost_count_;
+  result->lost_connections.Add(lost_connections_);
   result->open_connections += static_cast<int64_t>(open_count_);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tools/load/lost_connections.h"
 #include "tools/load/workload.h"
 
 namespace gyre::load {
@@ -37,7 +38,7 @@ class IdleLoad final : public ThreadLoad {
   Recorder* recorder_ = nullptr;
   size_t opened_count_ = 0;
   size_t open_count_ = 0;
-  int64_t lost_count_ = 0;
+  LostConnections lost_connections_;
   absl::Status failure_;
 };
 
