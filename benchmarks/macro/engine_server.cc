@@ -9,6 +9,7 @@
 #include "benchmarks/sockets.h"
 #include "engine/base/endian.h"
 #include "engine/fs/file_system.h"
+#include "engine/memory/buffer_allocator.h"
 #include "engine/network/socket_server.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
@@ -38,12 +39,14 @@ class Handler final : public gyre::RequestHandler {
     }
   }
   bool RunsInline(const gyre::Request&) const override { return true; }
+  // Before the first request.
+  void SetBuffers(gyre::BufferAllocator* buffers) { buffers_ = buffers; }
 
  private:
-  static void Echo(gyre::Request* request) {
+  void Echo(gyre::Request* request) const {
     const absl::string_view frame = request->frame();
     const auto size_bytes = static_cast<uint32_t>(frame.size());
-    gyre::Buffer answer = gyre::Buffer::Allocate(sizeof(int32_t) + size_bytes);
+    gyre::Buffer answer = buffers_->Allocate(sizeof(int32_t) + size_bytes);
     gyre::StoreBigEndian<int32_t>(answer.data(), static_cast<int32_t>(size_bytes));
     std::memcpy(answer.data() + sizeof(int32_t), frame.data(), size_bytes);
     request->Reply(gyre::NetworkSend(std::move(answer)));
@@ -56,7 +59,7 @@ class Handler final : public gyre::RequestHandler {
     if (position < 0 || size_bytes < 0 || position > file_bytes_ - size_bytes) {
       return request->CloseConnection("a range outside the file");
     }
-    gyre::Buffer header = gyre::Buffer::Allocate(gyre::bench::kRangeHeaderBytes);
+    gyre::Buffer header = buffers_->Allocate(gyre::bench::kRangeHeaderBytes);
     std::memset(header.data(), 0, header.size_bytes());
     gyre::StoreBigEndian<int32_t>(
         header.data(),
@@ -68,6 +71,7 @@ class Handler final : public gyre::RequestHandler {
 
   const gyre::FileRef file_;
   const int64_t file_bytes_;
+  gyre::BufferAllocator* buffers_ = nullptr;
 };
 
 // SIGINT and SIGTERM, kept from every thread that is started from here on.
@@ -107,6 +111,7 @@ absl::Status Run() {
 
   Handler handler(std::move(file), file_bytes);
   gyre::SocketServer server(std::move(options), handler);
+  handler.SetBuffers(&server.response_buffers());
   if (absl::Status status = server.Start(); !status.ok()) return status;
   std::printf("engine_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);
