@@ -191,30 +191,35 @@ bool ResponseSender::Sendfile(ConnectionSlot& slot, const FileSlice& slice, int6
   const bool more_follows = chunk_bytes < left_bytes || slot.output.more_after_part();
   const IoResult sent = ring_.SendFileNow(slot.fd, *slice.file, position,
                                           static_cast<size_t>(chunk_bytes), more_follows);
-  if (!sent.ok()) {
-    if (sent.error() == EINTR) return true;
-    if (sent.would_block()) {
-      WaitWritable(slot);
-    } else {
-      Fail(slot, IsPeerGone(sent.error()) ? nullptr : kFileFailed);
-    }
-    return false;
-  }
-  if (sent.bytes() == 0) {
-    Fail(slot, kFileEnded);
-    return false;
-  }
+  if (sent.bytes() == 0) return OnNothingSent(slot, sent, kFileEnded);
   metrics_.file_bytes_sendfile.Add(sent.bytes());
-  metrics_.bytes_sent.Add(sent.bytes());
-  slot.traffic.sent_bytes += sent.bytes();
-  slot.turn_bytes += sent.bytes();
-  slot.output.Advance(sent.bytes());
+  OnFileBytesSent(slot, sent.bytes());
   if (sent.bytes() < chunk_bytes) {
     // Short: the socket is full (or the file ended, which the next call tells).
     WaitWritable(slot);
     return false;
   }
   return true;
+}
+
+bool ResponseSender::OnNothingSent(ConnectionSlot& slot, const IoResult& sent,
+                                   const char* if_none) {
+  if (sent.error() == EINTR) return true;
+  if (sent.would_block()) {
+    WaitWritable(slot);
+  } else if (sent.ok()) {
+    Fail(slot, if_none);
+  } else {
+    Fail(slot, IsPeerGone(sent.error()) ? nullptr : kFileFailed);
+  }
+  return false;
+}
+
+void ResponseSender::OnFileBytesSent(ConnectionSlot& slot, int64_t bytes) {
+  metrics_.bytes_sent.Add(bytes);
+  slot.traffic.sent_bytes += bytes;
+  slot.turn_bytes += bytes;
+  slot.output.Advance(bytes);
 }
 
 bool ResponseSender::StartSplice(ConnectionSlot& slot, const FileSlice& slice, int64_t position,
@@ -249,25 +254,10 @@ bool ResponseSender::DrainPipe(ConnectionSlot& slot) {
                             slot.output.more_after_part();
   const IoResult sent =
       ring_.SplicePipeToSocketNow(transfer.pipe, slot.fd, transfer.pipe_bytes, more_follows);
-  if (!sent.ok()) {
-    if (sent.error() == EINTR) return true;
-    if (sent.would_block()) {
-      WaitWritable(slot);
-    } else {
-      Fail(slot, IsPeerGone(sent.error()) ? nullptr : kFileFailed);
-    }
-    return false;
-  }
-  if (sent.bytes() == 0) {
-    Fail(slot, kFileFailed);
-    return false;
-  }
+  if (sent.bytes() == 0) return OnNothingSent(slot, sent, kFileFailed);
   metrics_.file_bytes_spliced.Add(sent.bytes());
-  metrics_.bytes_sent.Add(sent.bytes());
-  slot.traffic.sent_bytes += sent.bytes();
   transfer.pipe_bytes -= static_cast<uint32_t>(sent.bytes());
-  slot.turn_bytes += sent.bytes();
-  slot.output.Advance(sent.bytes());
+  OnFileBytesSent(slot, sent.bytes());
   if (transfer.pipe_bytes > 0) {
     WaitWritable(slot);
     return false;

@@ -96,6 +96,10 @@ class ResponseSender {
   bool StartSplice(ConnectionSlot& slot, const FileSlice& slice, int64_t position,
                    int64_t left_bytes);
   bool DrainPipe(ConnectionSlot& slot);
+  // After an inline call that moved no byte: true where it is to be made again. `if_none`
+  // is why there was none to move.
+  bool OnNothingSent(ConnectionSlot& slot, const IoResult& sent, const char* if_none);
+  void OnFileBytesSent(ConnectionSlot& slot, int64_t bytes);
   void StartRead(ConnectionSlot& slot, const FileSlice& slice, int64_t position,
                  int64_t chunk_bytes);
   // Copies the resident small slices from part `index` of the front response on.
