@@ -65,13 +65,28 @@ class MemoryContractTest : public ::testing::Test {
   }
   // One that does not read what it asks for.
   std::unique_ptr<Client> AskAndNotRead(const TestServer& server, size_t size_bytes) {
-    auto client = std::make_unique<Client>(server_port(server), kSmallWindowBytes);
+    auto client = std::make_unique<Client>(server.port(), kSmallWindowBytes);
     client->SendFrame(absl::StrCat("answer ", size_bytes));
     EXPECT_TRUE(client->Readable(20'000));
     return client;
   }
-  static uint16_t server_port(const TestServer& server) {
-    return const_cast<TestServer&>(server).port();
+  // So many that sent so much of the frame, and no more.
+  static std::vector<std::unique_ptr<Client>> Partials(const TestServer& server,
+                                                       absl::string_view frame, int count,
+                                                       size_t sent_bytes) {
+    std::vector<std::unique_ptr<Client>> partials;
+    for (int i = 0; i < count; ++i) {
+      partials.push_back(std::make_unique<Client>(server.port()));
+      partials.back()->Send(frame.substr(0, sent_bytes));
+    }
+    return partials;
+  }
+  // Of a request that the sockets alone would not hold.
+  static void ExpectLargeEcho(const TestServer& server) {
+    Client large(server.port());
+    const std::string payload = Pattern(1'000'000, 2);
+    large.SendInBackground(Framed(payload));
+    EXPECT_TRUE(large.ReadFrame() == payload);
   }
 };
 
@@ -163,11 +178,7 @@ TEST_F(MemoryContractTest, ARequestLimitThatCouldNeverBeReachedIsRefused) {
 TEST_F(MemoryContractTest, WholeRequestsAreServedWhilePartialOnesFillTheBudget) {
   const auto server = ServeRequests();
   const std::string frame = Framed(Pattern(1 << 20, 1));
-  std::vector<std::unique_ptr<Client>> partials;
-  for (int i = 0; i < 4; ++i) {
-    partials.push_back(std::make_unique<Client>(server->port()));
-    partials.back()->Send(absl::string_view(frame).substr(0, 500'000));
-  }
+  const auto partials = Partials(*server, frame, 4, 500'000);
   ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
   EXPECT_LE(server->Metric(kUsed), (2 << 20) / 8 * 7);
   Client small(server->port());
@@ -183,16 +194,9 @@ TEST_F(MemoryContractTest, WholeRequestsAreServedWhilePartialOnesFillTheBudget) 
 TEST_F(MemoryContractTest, ManyThatDoNotSendAreClosedAndALargeRequestGetsThrough) {
   const auto server = ServeRequests();
   const std::string frame = Framed(Pattern(1 << 20, 1));
-  std::vector<std::unique_ptr<Client>> partials;
-  for (int i = 0; i < 30; ++i) {
-    partials.push_back(std::make_unique<Client>(server->port()));
-    partials.back()->Send(absl::string_view(frame).substr(0, 80'000));
-  }
+  auto partials = Partials(*server, frame, 30, 80'000);
   ASSERT_TRUE(server->AwaitMetric(kWaits, 1));
-  Client large(server->port());
-  const std::string payload = Pattern(1'000'000, 2);
-  large.SendInBackground(Framed(payload));
-  EXPECT_TRUE(large.ReadFrame() == payload);
+  ExpectLargeEcho(*server);
   // It waited for more than one of them, and they were closed together.
   EXPECT_GE(server->Metric(kBroken), 4);
   partials.clear();
@@ -202,11 +206,7 @@ TEST_F(MemoryContractTest, ManyThatDoNotSendAreClosedAndALargeRequestGetsThrough
 TEST_F(MemoryContractTest, OneThatTricklesHoldsNobodyUp) {
   const auto server = ServeRequests();
   const std::string frame = Framed(Pattern(1 << 20, 1));
-  std::vector<std::unique_ptr<Client>> partials;
-  for (int i = 0; i < 4; ++i) {
-    partials.push_back(std::make_unique<Client>(server->port()));
-    partials.back()->Send(absl::string_view(frame).substr(0, 450'000));
-  }
+  auto partials = Partials(*server, frame, 4, 450'000);
   std::atomic<bool> stop{false};
   std::thread trickle([&] {
     for (size_t at = 450'000; !stop.load(); ++at) {
@@ -214,10 +214,7 @@ TEST_F(MemoryContractTest, OneThatTricklesHoldsNobodyUp) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   });
-  Client large(server->port());
-  const std::string payload = Pattern(1'000'000, 2);
-  large.SendInBackground(Framed(payload));
-  EXPECT_TRUE(large.ReadFrame() == payload);
+  ExpectLargeEcho(*server);
   stop.store(true);
   trickle.join();
   EXPECT_GE(server->Metric(kBroken), 1);

@@ -1,0 +1,327 @@
+// What a server tells of itself and lets be changed while it runs, which the admin pages
+// rest on: options, lists of connections, metrics, the slow-request log, health.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/manual_clock.h"
+#include "engine/concurrent/mutex.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_harness.h"
+
+namespace gyre {
+namespace {
+
+using testing::AwaitTrue;
+using testing::Client;
+using testing::Held;
+using testing::TestServer;
+
+TEST(LiveOptions, AShorterIdleTimeClosesConnectionsThatAreThere) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.processor.connection.connections_max_idle_ms = -1;
+  });
+  Client client(server.port());
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  ConnectionOptions options = server.server().connection_options();
+  options.connections_max_idle_ms = 50;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server.AwaitMetric("network_connections_expired_total", 1));
+}
+
+TEST(LiveOptions, ALowerRequestLimitHoldsFromTheNextFrame) {
+  TestServer server("", testing::Echo);
+  Client client(server.port());
+  const std::string payload(1000, 'x');
+  client.SendFrame(payload);
+  EXPECT_EQ(client.ReadFrame(), payload);
+  ConnectionOptions options = server.server().connection_options();
+  options.socket_request_max_bytes = 999;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  client.SendFrame(payload);
+  EXPECT_TRUE(client.AtEnd());
+}
+
+TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.queued_max_request_bytes = 2'000'000;
+    options.processor.connection.socket_request_max_bytes = 1'000'000;
+  });
+  const ConnectionOptions before = server.server().connection_options();
+  ConnectionOptions options = before;
+  options.receive_ahead_bytes /= 2;
+  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
+  options = before;
+  options.max_in_flight_requests_per_connection = 0;
+  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
+  options = before;
+  options.socket_request_max_bytes = 3'000'000;
+  const absl::Status status = server.server().SetConnectionOptions(options);
+  EXPECT_TRUE(absl::StrContains(status.message(), "2000000")) << status;
+  EXPECT_EQ(server.server().connection_options().socket_request_max_bytes, 1'000'000);
+}
+
+TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
+  Held held;
+  TestServer server("", [&](Request* request) {
+    request->client_id.Set("reader-7");
+    request->SetClientSoftware({"softly", "1.2"});
+    if (request->frame() == "hold") return held.Add(request);
+    testing::Echo(request);
+  });
+  Client idle(server.port());
+  idle.SendFrame("abc");
+  EXPECT_EQ(idle.ReadFrame(), "abc");
+  Client waits(server.port());
+  waits.SendFrame("hold");
+  ASSERT_TRUE(held.Await(1));
+  Client half(server.port());
+  half.Send("\0\0");
+  ASSERT_TRUE(server.AwaitConnections(3));
+
+  const auto find = [&](const Client& client) {
+    const std::string peer = absl::StrCat("127.0.0.1:", client.local_port());
+    for (const ConnectionInfo& info : server.server().ListConnections(100, 20'000)) {
+      if (info.peer == peer) return info;
+    }
+    return ConnectionInfo();
+  };
+  ASSERT_TRUE(AwaitTrue([&] { return find(idle).state == std::string("idle"); }));
+  const ConnectionInfo info = find(idle);
+  EXPECT_EQ(info.client_id, "reader-7");
+  EXPECT_EQ(info.client_software_name, "softly");
+  EXPECT_EQ(info.client_software_version, "1.2");
+  EXPECT_EQ(info.requests, 1);
+  EXPECT_EQ(info.received_bytes, 7);
+  EXPECT_EQ(info.sent_bytes, 7);
+  EXPECT_EQ(find(waits).state, std::string("in flight"));
+  EXPECT_EQ(find(waits).in_flight, 1);
+  EXPECT_EQ(server.server().ListConnections(2, 20'000).size(), 2u);
+  for (Request* request : held.TakeAll()) testing::Echo(request);
+  EXPECT_EQ(waits.ReadFrame(), "hold");
+  server.server().Stop();
+  EXPECT_TRUE(server.server().ListConnections(100, 20'000).empty());
+}
+
+TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.sockets.listen_backlog_size = 1024;
+  });
+  std::vector<Client> clients;
+  for (int i = 0; i < 300; ++i) clients.emplace_back(server.port());
+  ASSERT_TRUE(server.AwaitConnections(300));
+  // Some may still be on their way to their processor.
+  ASSERT_TRUE(AwaitTrue([&] { return server.Metric("network_connections") == 300; }));
+  std::thread lister([&] {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(server.server().ListConnections(1000, 20'000).size(), 300u);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    clients[static_cast<size_t>(i)].SendFrame("x");
+    EXPECT_EQ(clients[static_cast<size_t>(i)].ReadFrame(), "x");
+  }
+  lister.join();
+}
+
+// --- metrics and the slow-request log ----------------------------------------------------
+
+TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
+  TestServer server(
+      "",
+      [](Request* request) {
+        request->api = 0;
+        request->api_version = 3;
+        testing::Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.api_max_versions = {5};
+        options.queued_max_request_bytes = 200'000'000;
+      });
+  Client client(server.port());
+  client.SendFrame("abc");
+  EXPECT_EQ(client.ReadFrame(), "abc");
+  const std::string listener = "listener=\"TEST\",networkprocessor=\"0\"";
+  const auto value = [&](const char* name, const std::string& labels) {
+    return server.metrics().Value(name, labels);
+  };
+  EXPECT_TRUE(AwaitTrue([&] {
+    return value("kafka_network_requestmetrics_requests_total", "request=\"Echo\",version=\"3\"") ==
+           1;
+  }));
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_connection_count", listener), 1);
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_connection_creation_total", listener), 1);
+  EXPECT_EQ(value("kafka_server_socket_server_metrics_request_total", listener), 1);
+  EXPECT_EQ(value("kafka_network_requestchannel_responsequeuesize", ""), 0);
+  EXPECT_EQ(value("kafka_network_requestchannel_responsequeuesize", "processor=\"0\""), 0);
+  EXPECT_EQ(
+      value("kafka_server_socket_server_metrics_connection_accept_total", "listener=\"TEST\""), 1);
+  EXPECT_EQ(
+      value("kafka_server_socket_server_metrics_ip_connection_accept_total", "ip=\"127.0.0.1\""),
+      1);
+  EXPECT_EQ(value("kafka_network_requestchannel_requestqueuesize", ""), 0);
+  EXPECT_TRUE(AwaitTrue(
+      [&] { return value("kafka_network_socketserver_memorypoolavailable", "") == 200'000'000; }));
+  EXPECT_GT(value("gyre_uring_enters_total", "thread=\"processor-0\"").value_or(0), 0);
+  EXPECT_GT(value("gyre_uring_accept_arms_total", "thread=\"acceptor-TEST\"").value_or(0), 0);
+  const std::string text = server.metrics().Exposition();
+  for (const char* name :
+       {"kafka_network_processor_idle_percent{networkprocessor=\"0\"}",
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_network_acceptor_acceptorblocked_percent{listener=\"TEST\"} 0\n",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+        "kafka_network_requestmetrics_requestqueuetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_localtimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_remotetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_throttletimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_responsequeuetimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_responsesendtimems{request=\"Echo\"",
+        "kafka_network_requestmetrics_totaltimems{request=\"Echo\"",
+        "gyre_request_duration_seconds_bucket{request=\"Echo\",phase=\"total\",le=\"+Inf\"} 1\n"}) {
+    EXPECT_TRUE(absl::StrContains(text, name)) << name << "\n" << text;
+  }
+  server.server().Stop();
+  // What is gone is not told of; what was counted is.
+  EXPECT_FALSE(absl::StrContains(server.metrics().Exposition(), "networkprocessor"));
+  EXPECT_TRUE(absl::StrContains(server.metrics().Exposition(), "totaltimems_count"));
+}
+
+TEST(NetworkMetrics, AnIdleServerIsIdle) {
+  TestServer server("", testing::Echo);
+  // Of the time so far, whatever that is, next to nothing was work.
+  EXPECT_TRUE(AwaitTrue([&] {
+    const std::string text = server.metrics().Exposition();
+    const auto share = [&](absl::string_view name) {
+      double value = 0;
+      const size_t at = text.find(absl::StrCat("\n", name, " ")) + name.size() + 2;
+      return absl::SimpleAtod(text.substr(at, text.find('\n', at) - at), &value) ? value : -1;
+    };
+    return share("kafka_network_socketserver_networkprocessoravgidle_percent") > 0.8 &&
+           share("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") > 0.8;
+  }));
+}
+
+class SlowLogTest : public ::testing::Test, protected google::LogSink {
+ protected:
+  SlowLogTest() { google::AddLogSink(this); }
+  ~SlowLogTest() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t size) override {
+    MutexLock lock(mutex_);
+    const std::string line(message, size);
+    if (absl::StartsWith(line, "slow request: ")) lines_.push_back(line);
+  }
+  std::vector<std::string> lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(SlowLogTest, TellsWhichWhoseAndWhereTheTimeWentFromTheMomentItIsSet) {
+  TestServer server("", [](Request* request) {
+    request->api = 0;
+    request->api_version = 3;
+    request->client_id.Set("a\nb");
+    request->SetClientSoftware({"softly", "1.2"});
+    testing::Echo(request);
+  });
+  Client client(server.port());
+  const auto ask = [&] {
+    client.SendFrame("abc");
+    EXPECT_EQ(client.ReadFrame(), "abc");
+  };
+  ask();
+  ConnectionOptions options = server.server().connection_options();
+  options.slow_request_log_ms = 0;
+  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
+  ASSERT_TRUE(AwaitTrue([&] {
+    ask();
+    return !lines().empty();
+  }));
+  for (const absl::string_view part :
+       {"Echo version 3 took ", " ms: request queue ", ", local ", ", remote ", ", throttle ",
+        ", response queue ", ", response send ", "; 3 bytes from 127.0.0.1:", " on TEST, ",
+        "client id \"a\\nb\"", "software softly 1.2, User:ANONYMOUS"}) {
+    EXPECT_TRUE(absl::StrContains(lines()[0], part)) << part << "\n" << lines()[0];
+  }
+  for (int i = 0; i < 100; ++i) ask();
+  EXPECT_LT(lines().size(), 50u);
+}
+
+// --- threads that are stuck ------------------------------------------------------------------
+
+TEST(NetworkHealth, NamesTheProcessorThatDoesNotGetOn) {
+  ManualClock clock;
+  Mutex mutex;
+  CondVar changed;
+  bool inside = false;
+  bool go_on = false;
+  TestServer server(
+      "",
+      [&](Request* request) {
+        if (request->frame() == "stuck") {
+          MutexLock lock(mutex);
+          inside = true;
+          while (!go_on) changed.Wait(mutex);
+        }
+        testing::Echo(request);
+      },
+      [&](SocketServerOptions& options) {
+        options.clock = &clock;
+        options.num_network_threads = 1;
+        options.processor.connection.dispatch = Dispatch::kInline;
+        options.processor.connection.connections_max_idle_ms = -1;
+      });
+  const auto health = [&] { return server.server().Health(); };
+  Client client(server.port());
+  client.SendFrame("a");
+  ASSERT_EQ(client.ReadFrame(), "a");
+  ASSERT_TRUE(AwaitTrue([&] {
+    // Waiting for something to do is no turn, however long it lasts.
+    clock.AdvanceMs(SocketServer::kStuckTurnMs + 1);
+    return health().ok();
+  }));
+  client.SendFrame("stuck");
+  ASSERT_TRUE(AwaitTrue([&] {
+    MutexLock lock(mutex);
+    return inside;
+  }));
+  EXPECT_TRUE(health().ok());
+  clock.AdvanceMs(SocketServer::kStuckTurnMs + 1);
+  EXPECT_EQ(health().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(health().message(),
+                                "processor-0 (listener TEST) has been busy with one turn for 10 s"))
+      << health();
+  {
+    MutexLock lock(mutex);
+    go_on = true;
+    changed.NotifyAll();
+  }
+  EXPECT_EQ(client.ReadFrame(), "stuck");
+  EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
+}
+
+TEST(FrameTimeout, ClosesAConnectionWhoseFrameNeverEnds) {
+  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
+    options.processor.connection.frame_timeout_ms = 100;
+  });
+  Client client(server.port());
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  client.Send(std::string("\0\0\0\5ab", 6));
+  EXPECT_TRUE(client.AtEnd());
+}
+
+}  // namespace
+}  // namespace gyre
