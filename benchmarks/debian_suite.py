@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from file_suite import scratch
-from harness import CLIENT_CORE, SERVER_CORE, Server, Unavailable, per_operation, pinned
+from harness import CLIENT_CORE, SERVER_CORE, Server, Unavailable, accounted, per_operation, pinned
 from network_suite import ECHO_UNIT, with_servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -166,7 +166,7 @@ def http_files(suite):
                     if get(server.port, name) != content:
                         raise RuntimeError("%s answers with other bytes than the file's" % server.name)
             return {name: suite.rounds({
-                who: lambda server=server: wrk(suite, program, server, name, len(contents[name]))
+                who: lambda server=server: accounted(lambda: wrk(suite, program, server, name, len(contents[name])))
                 for who, server in named.items()}) for name in contents}
         for name, got in with_servers([ours, peer], body).items():
             middle = lambda who: sorted(r["operations"] / r["seconds"] for r in got[who])[len(got[who]) // 2]

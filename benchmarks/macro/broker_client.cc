@@ -2,7 +2,7 @@
 // small: each connection has one request under way, and one thread reads the answers in turn.
 //   --mode=produce   Produce v7 of one prepared batch of --records records, connection i to
 //                    partition i, until --megabytes are in
-//   --mode=fetch     Fetch v12 of --fetch_bytes, partition 0, round and round
+//   --mode=fetch     Fetch v12 of --fetch_bytes, partition 0, round and round; never waits for more
 //   --mode=ranges    the same ranges from sendfile_server
 // Prints one JSON object: requests, payload bytes, CPU times of server and client.
 #include <gflags/gflags.h>
@@ -168,7 +168,7 @@ class Load {
     if (FLAGS_mode == "fetch") {
       Bytes content;
       content.Int16(1).Int16(12).Int32(1).String("bench").Unsigned(0);
-      content.Int32(-1).Int32(500).Int32(1).Int32(FLAGS_fetch_bytes).Int8(0).Int32(0).Int32(-1);
+      content.Int32(-1).Int32(0).Int32(1).Int32(FLAGS_fetch_bytes).Int8(0).Int32(0).Int32(-1);
       content.Unsigned(2).CompactString(FLAGS_topic).Unsigned(2);
       content.Int32(0).Int32(-1).Int64(s.position).Int32(-1).Int64(-1).Int32(FLAGS_fetch_bytes);
       content.Unsigned(0).Unsigned(0).Unsigned(1).CompactString("").Unsigned(0);
