@@ -50,50 +50,60 @@ def files(suite):
 
 def cold(suite):
     """What does a client that reads cold files do to the p99 of an echo client of the same server?
-    The reader asks for 256 KiB ranges that it drops from the page cache first, at a given speed;
-    the echoes are due at a fixed rate and their latency counts from then."""
+    The reader asks for 256 KiB ranges that are not in the page cache, at a given speed; the echoes
+    are due at a fixed rate and their latency counts from then."""
     megabytes_per_second = 100
     with scratch(suite) as directory:
         if subprocess.run(["stat", "-f", "-c", "%T", directory], stdout=subprocess.PIPE).stdout.strip() in (
                 b"tmpfs", b"ramfs"):
             raise Unavailable("%s is in memory, where nothing is cold; see --scratch" % directory)
         path = make_file(directory, 256 << 20 if suite.options.quick else 1 << 30)
-        reads = []
+        speeds = []
 
-        def run(server, beside):
+        def run(server, read_from):
             reader = None
-            if beside:
+            if read_from:
                 reader = subprocess.Popen(pinned(CLIENT_CORE, [
-                    "nice", "-n", "5", suite.binary("macro/range_client"), "--port=%d" % server.port,
-                    "--server_pid=%d" % server.pid, "--file=" + path, "--connections=1", "--range_bytes=%d" % (256 << 10),
-                    "--cold", "--seconds=-1", "--megabytes_per_second=%d" % megabytes_per_second]),
-                    stdin=subprocess.DEVNULL)
+                    "nice", "-n", "5", suite.binary("macro/range_client"), "--port=%d" % read_from.port,
+                    "--server_pid=%d" % read_from.pid, "--file=" + path, "--connections=1",
+                    "--range_bytes=%d" % (256 << 10), "--cold", "--seconds=-1",
+                    "--megabytes_per_second=%d" % megabytes_per_second]), stdin=subprocess.DEVNULL)
             try:
-                before, start = device_bytes(server.pid), time.monotonic()
+                before, start = device_bytes(read_from), time.monotonic()
                 result = suite.client("latency_client", server, rate=2000, seconds=suite.seconds(3.0))
                 if reader is not None:
                     if reader.poll() is not None:
                         raise RuntimeError("the cold reader ended early")
-                    reads.append((device_bytes(server.pid) - before) / (time.monotonic() - start) / 1e6)
+                    if read_from is server:
+                        speeds.append((device_bytes(read_from) - before) / (time.monotonic() - start) / 1e6)
                 return result
             finally:
                 if reader is not None:
                     reader.kill()
                     reader.wait()
-        with suite.engine(file=path, dispatch="inline") as server:
-            got = suite.rounds({"alone": lambda: run(server, False), "beside": lambda: run(server, True)})
+        got = with_servers(
+            [suite.engine(file=path, dispatch="inline"), suite.peer("sendfile_server", file=path)],
+            lambda named: suite.rounds({
+                "alone": lambda: run(named["ours"], None), "beside": lambda: run(named["ours"], named["ours"]),
+                "elsewhere": lambda: run(named["ours"], named["sendfile_server"])}))
         p99 = {name: [r["p99_us"] for r in results] for name, results in got.items()}
-        suite.add("p99 of echoes beside a reader of cold files vs alone", "us, p99 from the time due", p99["beside"],
-                  p99["alone"], 1.3, True, "the same echo client alone",
+        unit = "us, p99 from the time due"
+        suite.add("p99 of echoes beside a reader of cold files vs alone", unit, p99["beside"], p99["alone"], 1.3, True,
+                  "the same echo client alone",
                   "the server reads %.0f MB/s from the disk; p99.9 %.0f and %.0f us; late sends %d of %d" % (
-                      statistics.median(reads), *(statistics.median(r["p999_us"] for r in got[n])
-                                                  for n in ("beside", "alone")),
+                      statistics.median(speeds), *(statistics.median(r["p999_us"] for r in got[n])
+                                                   for n in ("beside", "alone")),
                       sum(r["late"] for r in got["beside"]), sum(r["operations"] for r in got["beside"])))
+        suite.add("p99 of echoes while another process on the core reads the files vs alone", unit, p99["elsewhere"],
+                  p99["alone"], None, True, "the same echo client alone",
+                  "what the machine alone does: the reader's server is peers/sendfile_server")
 
 
-def device_bytes(pid):
-    """Bytes that the process, its io_uring workers included, had read from storage."""
-    for line in open("/proc/%d/io" % pid):
+def device_bytes(server):
+    """Bytes that the server, its io_uring workers included, had read from storage."""
+    if server is None:
+        return 0
+    for line in open("/proc/%d/io" % server.pid):
         if line.startswith("read_bytes:"):
             return int(line.split()[1])
     return 0

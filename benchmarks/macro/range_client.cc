@@ -2,13 +2,15 @@
 // through the file. What comes is counted and dropped in the kernel (MSG_TRUNC), so that the
 // client's own copying does not bound the server; the first answer on every connection is read
 // and compared with the file.
-//   --cold   drops each range from the page cache (posix_fadvise DONTNEED) just before it is
-//            asked for. The file must be clean, on a disk, and mapped by nobody; what the kernel
-//            read ahead is dropped again with the next range
+//   --cold   drops the file from the page cache (posix_fadvise DONTNEED) and asks for its ranges in
+//            an order that jumps, so that none of them was read ahead; drops it again when all were
+//            read. The file must be clean, on a disk, and mapped by nobody. (To drop each range
+//            before it is asked for would make all cores flush their page lists, over and over)
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <poll.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,7 @@ DEFINE_string(congestion, "reno", "TCP congestion control; empty keeps the syste
 DEFINE_int32(connections, 4, "connections, each with one request under way");
 DEFINE_string(file, "", "the file that the server serves");
 DEFINE_int64(range_bytes, 65536, "bytes of one answer");
-DEFINE_bool(cold, false, "drop every range from the page cache before asking for it");
+DEFINE_bool(cold, false, "ask for ranges that are not in the page cache");
 DEFINE_double(megabytes_per_second, 0, "not faster than this; 0: as fast as answers come");
 DEFINE_double(warmup_seconds, 0.3, "before the figures start");
 DEFINE_double(seconds, 1.5, "how long the figures are taken; < 0: until killed");
@@ -38,7 +40,11 @@ class RangeLoad {
         measurement_(FLAGS_server_pid) {
     file_bytes_ = Checked64(lseek(file_, 0, SEEK_END), "lseek");
     if (file_bytes_ < FLAGS_range_bytes) Die("the file is smaller than a range");
-    if (FLAGS_cold) Checked(posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED), "posix_fadvise");
+    range_count_ = file_bytes_ / FLAGS_range_bytes;
+    if (FLAGS_cold) {
+      stride_ = range_count_ * 5 / 13 + 1;
+      while (std::gcd(stride_, range_count_) != 1) ++stride_;
+    }
     for (Stream& s : streams_) {
       s.fd = Connect(FLAGS_port, FLAGS_congestion);
       polled_.push_back({s.fd, POLLIN, 0});
@@ -91,11 +97,11 @@ class RangeLoad {
   }
 
   int64_t Send(Stream& s) {
-    if (position_ + FLAGS_range_bytes > file_bytes_) position_ = 0;
-    const int64_t position = position_;
-    if (FLAGS_cold) {
-      posix_fadvise(file_, position, FLAGS_range_bytes, POSIX_FADV_DONTNEED);
+    if (asked_ % range_count_ == 0 && FLAGS_cold) {
+      errno = posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
+      if (errno != 0) Die("posix_fadvise");
     }
+    const int64_t position = asked_++ % range_count_ * stride_ % range_count_ * FLAGS_range_bytes;
     char request[kRangeRequestBytes];
     PutInt32(request, kRangeRequestBytes - 4);
     PutInt32(request + 4, static_cast<uint32_t>(position >> 32));
@@ -103,7 +109,6 @@ class RangeLoad {
     PutInt32(request + 12, static_cast<uint32_t>(FLAGS_range_bytes));
     WriteAll(s.fd, request, sizeof(request));
     s.left_bytes = answer_bytes_;
-    position_ += FLAGS_range_bytes;
     return position;
   }
 
@@ -136,7 +141,9 @@ class RangeLoad {
   std::vector<pollfd> polled_;
   const int64_t answer_bytes_;
   Measurement measurement_;
-  int64_t position_ = 0;
+  int64_t range_count_ = 0;
+  int64_t stride_ = 1;  // the ranges' order; 1: one after the other
+  int64_t asked_ = 0;
   int64_t answers_ = 0;
 };
 
