@@ -1,8 +1,6 @@
 // The engine beside its peers: frames of 12 bytes ask for a range of --file and are answered by
 // an 80-byte header and the range, as benchmarks/peers/sendfile_server does; every other frame is
 // echoed, as benchmarks/peers/*_echo do.
-#include <signal.h>
-
 #include <cstdio>
 #include <cstring>
 
@@ -11,6 +9,7 @@
 #include "engine/fs/file_system.h"
 #include "engine/memory/buffer_allocator.h"
 #include "engine/network/socket_server.h"
+#include "engine/process/stop_signals.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 
@@ -74,17 +73,8 @@ class Handler final : public gyre::RequestHandler {
   gyre::BufferAllocator* buffers_ = nullptr;
 };
 
-// SIGINT and SIGTERM, kept from every thread that is started from here on.
-sigset_t BlockStopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
 absl::Status Run() {
-  const sigset_t stop_signals = BlockStopSignals();
+  const gyre::StopSignals signals;
   gyre::FileRef file;
   int64_t file_bytes = 0;
   if (!FLAGS_file.empty()) {
@@ -116,8 +106,7 @@ absl::Status Run() {
   std::printf("engine_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);
 
-  int signal = 0;
-  sigwait(&stop_signals, &signal);
+  signals.Wait();
   server.Drain(/*deadline_ms=*/5'000);
   return absl::OkStatus();
 }

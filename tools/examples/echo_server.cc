@@ -1,13 +1,12 @@
 // A server on the engine in one page: it answers every int32-length-prefixed frame
 // with the same frame. All an engine user writes is a RequestHandler and a main.
-#include <signal.h>
-
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "engine/base/endian.h"
 #include "engine/network/socket_server.h"
+#include "engine/process/stop_signals.h"
 #include "engine/uring/features.h"
 #include "engine/uring/uring_ring.h"
 #include "gflags/gflags.h"
@@ -45,7 +44,7 @@ class EchoHandler final : public gyre::RequestHandler {
   gyre::BufferAllocator* buffers_ = nullptr;
 };
 
-absl::Status Run() {
+absl::Status Run(const gyre::StopSignals& signals) {
   if (FLAGS_port < 0 || FLAGS_port > 65535) {
     return absl::InvalidArgumentError("--port is a number from 0 to 65535");
   }
@@ -73,12 +72,7 @@ absl::Status Run() {
   std::printf("echo_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);
 
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  signals.Wait();
   server.Drain(/*deadline_ms=*/5'000);
   return absl::OkStatus();
 }
@@ -89,13 +83,8 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
-  // Before any thread is started, so that only sigwait sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const absl::Status status = Run();
+  const gyre::StopSignals signals;  // before any thread
+  const absl::Status status = Run(signals);
   if (!status.ok()) {
     std::fprintf(stderr, "echo_server: %s\n", std::string(status.message()).c_str());
   }

@@ -2,8 +2,6 @@
 // it started. An answer is a head in memory and a slice of the file, which the engine sends from
 // the page cache; a handler never reads. HTTP itself is engine/admin's. A name is what the URL
 // spells (no %xx), so there is nothing to climb out of the directory with.
-#include <signal.h>
-
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +17,7 @@
 #include "engine/base/clock.h"
 #include "engine/fs/file_system.h"
 #include "engine/network/socket_server.h"
+#include "engine/process/stop_signals.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 
@@ -128,7 +127,7 @@ class FileHandler final : public gyre::RequestHandler {
   absl::flat_hash_map<std::string, ServedFile> files_;  // by path; constant once serving
 };
 
-absl::Status Run() {
+absl::Status Run(const gyre::StopSignals& signals) {
   if (FLAGS_port < 0 || FLAGS_port > 65535) {
     return absl::InvalidArgumentError("--port is a number from 0 to 65535");
   }
@@ -154,12 +153,7 @@ absl::Status Run() {
   std::printf("http_file_server: listening on 127.0.0.1:%d\n", server.bound_endpoints()[0].port);
   std::fflush(stdout);
 
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  signals.Wait();
   server.Drain(/*deadline_ms=*/5'000);
   return absl::OkStatus();
 }
@@ -170,13 +164,8 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
-  // Before any thread is started, so that only sigwait sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const absl::Status status = Run();
+  const gyre::StopSignals signals;  // before any thread
+  const absl::Status status = Run(signals);
   if (!status.ok()) {
     std::fprintf(stderr, "http_file_server: %s\n", std::string(status.message()).c_str());
   }

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/metrics/metric_registry.h"
 #include "engine/process/service_notifier.h"
+#include "engine/process/stop_signals.h"
 #include "engine/process/takeover.h"
 #include "glog/logging.h"
 #include "tools/gyred/broker_server.h"
@@ -38,55 +38,14 @@ uint64_t Entropy() {
   return seed;
 }
 
-// What drains and ends the program. Under nohup a hang-up does not.
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
-  struct sigaction hangup = {};
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
-    sigaddset(&signals, SIGHUP);
-  }
-  return signals;
-}
+constexpr char kSecondSignal[] =
+    "gyred: a second signal: ended without draining and without the clean-stop marker; the next "
+    "start recovers the logs\n";
 
-// Every thread inherits the mask, so that only main takes these, with sigwait.
-sigset_t BlockSignals() {
-  sigset_t signals = StopSignals();
-  sigaddset(&signals, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A file that may not grow (ulimit -f) is an error of the write, not our end.
-  std::signal(SIGXFSZ, SIG_IGN);
-  return signals;
-}
-
-// With async-signal-safe calls only.
-void EndOnTheSpot(int signal) {
-  constexpr char kLine[] =
-      "gyred: a second signal: ended without draining and without the clean-stop marker; the next "
-      "start recovers the logs\n";
-  (void)!write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
-// From now on another signal ends the process on the spot.
-void UnblockStopSignals() {
-  const sigset_t signals = StopSignals();
-  struct sigaction action = {};
-  action.sa_handler = &EndOnTheSpot;
-  // Else the one that it raises would wait for its return.
-  action.sa_flags = SA_NODEFER;
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (sigismember(&signals, signal) == 1) sigaction(signal, &action, nullptr);
-  }
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-}
-
-void ServeUntilSignal(const gyre::MetricRegistry& metrics, const sigset_t& signals) {
-  int signal = 0;
-  while (sigwait(&signals, &signal) == 0) {
-    if (signal != SIGUSR1) {
+void ServeUntilSignal(const gyre::MetricRegistry& metrics, const gyre::StopSignals& signals) {
+  for (;;) {
+    const int signal = signals.Wait();
+    if (signals.Asks(signal)) {
       LOG(INFO) << "signal " << signal << ": draining";
       return;
     }
@@ -95,23 +54,16 @@ void ServeUntilSignal(const gyre::MetricRegistry& metrics, const sigset_t& signa
   }
 }
 
-// Without waiting: whether somebody wants the program to end.
-bool StopWanted(const sigset_t& signals) {
-  const timespec no_time = {};
-  siginfo_t info;
-  const int signal = sigtimedwait(&signals, &info, &no_time);
-  return signal > 0 && signal != SIGUSR1;
-}
-
 void LogIfFailed(const absl::Status& status) {
   if (!status.ok()) LOG(WARNING) << status.message();
 }
 
 // From here on the other process drains, and this one serves when it has.
-absl::Status TakeOver(gyre::Takeover& takeover, int64_t timeout_ms, const sigset_t& signals) {
+absl::Status TakeOver(gyre::Takeover& takeover, int64_t timeout_ms,
+                      const gyre::StopSignals& signals) {
   LOG(INFO) << "taking over from process " << takeover.pid();
   if (absl::Status status = takeover.Commit(); !status.ok()) return status;
-  return takeover.AwaitDone(timeout_ms, [&signals] { return StopWanted(signals); });
+  return takeover.AwaitDone(timeout_ms, [&signals] { return signals.TryTake(); });
 }
 
 void PrintEndpoints(const gyre::BrokerServer& server) {
@@ -122,7 +74,9 @@ void PrintEndpoints(const gyre::BrokerServer& server) {
 }
 
 int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
-  const sigset_t signals = BlockSignals();
+  const gyre::StopSignals signals({SIGUSR1});
+  // A file that may not grow (ulimit -f) is an error of the write, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
   const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
   absl::StatusOr<std::optional<gyre::Takeover>> takeover = gyre::BeginTakeover(options);
   if (!takeover.ok()) return Refuse(takeover.status());
@@ -168,9 +122,9 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
   if (point != nullptr) {
     point->Close();
     // A commit that came beside the signal is no second signal.
-    if (point->committed()) StopWanted(signals);
+    if (point->committed()) signals.TryTake();
   }
-  UnblockStopSignals();
+  signals.EndAtNext(kSecondSignal);
   LogIfFailed(manager.Stopping());
   admin.OnDraining();
   status = server.Stop();
