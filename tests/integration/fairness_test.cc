@@ -130,17 +130,54 @@ TEST_P(FairnessTest, AFloodThatNeverEndsStarvesNobody) {
 }
 
 TEST_P(FairnessTest, WeightsOfLanesChangeWhileTheServerRuns) {
-  auto server = Serve(Echo, TwoLanesAndOneHandler);
+  if (is_inline()) GTEST_SKIP() << "no queue";
+  constexpr int kEach = 12;
+  Turnstile turnstile;
+  std::atomic<int> flood_started{0};
+  std::atomic<int> control_started{0};
+  std::atomic<int> flood_before_last_control{-1};
+  auto server = Serve(
+      [&](Request* request) {
+        if (request->frame() == "gate") {
+          turnstile.Pass();
+        } else if (request->frame()[0] == 'f') {
+          ++flood_started;
+        } else if (++control_started == kEach) {
+          flood_before_last_control = flood_started.load();
+        }
+        Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        TwoLanesAndOneHandler(options);
+        options.queued_max_requests = 2 * kEach;
+      });
   server->handler().lane_of = FloodIsLaneOne;
-  EXPECT_TRUE(server->server().SetLaneWeights({{"flood", 1}, {"control", 100}}).ok());
-  EXPECT_EQ(server->server().SetLaneWeights({{"flood", 2}, {"none", 1}}).code(),
+  Client gate(server->port());
+  gate.SendFrame("gate");
+  ASSERT_TRUE(AwaitTrue([&] { return turnstile.arrived() == 1; }));
+  std::vector<std::unique_ptr<Client>> clients;
+  for (const char* frame : {"flood", "control"}) {
+    for (int i = 0; i < kEach; ++i) {
+      clients.push_back(std::make_unique<Client>(server->port()));
+      clients.back()->SendFrame(frame);
+    }
+  }
+  for (const char* lane : {"lane=\"flood\"", "lane=\"control\""}) {
+    ASSERT_TRUE(
+        AwaitTrue([&] { return server->Metric("gyre_request_lane_queue_size", lane) == kEach; }));
+  }
+  ASSERT_TRUE(server->server().SetLaneWeights({{"flood", 1}, {"control", 100}}).ok());
+  // What is refused changes nothing.
+  EXPECT_EQ(server->server().SetLaneWeights({{"control", 1}, {"none", 1}}).code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(server->server().SetLaneWeights({{"flood", 0}}).code(),
+  EXPECT_EQ(server->server().SetLaneWeights({{"control", 1}, {"flood", 0}}).code(),
             absl::StatusCode::kInvalidArgument);
-  Client client(server->port());
-  client.Send(Framed("flood") + Framed("control"));
-  EXPECT_EQ(client.ReadFrame(), "flood");
-  EXPECT_EQ(client.ReadFrame(), "control");
+  turnstile.Let(1);
+  for (auto& client : clients) EXPECT_NE(client->ReadFrame(), "<closed>");
+  // With the weights of the start all of the flood would have gone before the last of the
+  // control lane; now it is at most the turn that was under way, and one of its new turns.
+  EXPECT_LE(flood_before_last_control, kFloodWeight + 1);
+  EXPECT_EQ(flood_started, kEach);
 }
 
 TEST_P(FairnessTest, PipelinedRequestsOfSeveralLanesStartAndLeaveInOrder) {
