@@ -30,8 +30,10 @@ int OnUrl(http_parser* parser, const char* at, size_t size) {
   return 0;
 }
 
+// What comes behind a chunked body is no header of the request, which was judged by then.
 int OnHeaderField(http_parser* parser, const char* at, size_t size) {
   Collector& collector = CollectorOf(parser);
+  if (collector.headers_done) return 0;
   if (collector.value_last) collector.request.headers.emplace_back();
   collector.value_last = false;
   collector.request.headers.back().first.append(at, size);
@@ -40,6 +42,7 @@ int OnHeaderField(http_parser* parser, const char* at, size_t size) {
 
 int OnHeaderValue(http_parser* parser, const char* at, size_t size) {
   Collector& collector = CollectorOf(parser);
+  if (collector.headers_done) return 0;
   collector.value_last = true;
   collector.request.headers.back().second.append(at, size);
   return 0;
@@ -88,16 +91,40 @@ void Refuse(int status, const char* reason, HttpRequest& request) {
   request.keep_alive = false;
 }
 
-void SplitUrl(absl::string_view url, HttpRequest& request) {
-  // absolute-form, as proxies send it: the path begins behind the authority.
-  if (const size_t scheme = url.find("://");
-      scheme != absl::string_view::npos && !absl::StartsWith(url, "/")) {
-    const size_t slash = url.find('/', scheme + 3);
-    url = slash == absl::string_view::npos ? "/" : url.substr(slash);
+char HexValue(char c) {
+  return static_cast<char>(
+      c <= '9' ? c - '0' : absl::ascii_tolower(static_cast<unsigned char>(c)) - 'a' + 10);
+}
+
+// `plus` is what '+' stands for.
+std::string Decoded(absl::string_view text, char plus) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+') {
+      out.push_back(plus);
+    } else if (text[i] == '%' && i + 2 < text.size() &&
+               absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) &&
+               absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
+      out.push_back(static_cast<char>(HexValue(text[i + 1]) * 16 + HexValue(text[i + 2])));
+      i += 2;
+    } else {
+      out.push_back(text[i]);
+    }
   }
+  return out;
+}
+
+void SplitUrl(absl::string_view url, HttpRequest& request) {
   url = url.substr(0, url.find('#'));
   const size_t question = url.find('?');
-  request.path = std::string(url.substr(0, question));
+  absl::string_view path = url.substr(0, question);
+  // absolute-form, as proxies send it: the path begins behind the authority.
+  if (const size_t scheme = path.find("://");
+      scheme != absl::string_view::npos && !absl::StartsWith(path, "/")) {
+    const size_t slash = path.find('/', scheme + 3);
+    path = slash == absl::string_view::npos ? "/" : path.substr(slash);
+  }
+  request.path = Decoded(path, '+');
   if (question != absl::string_view::npos) request.query = std::string(url.substr(question + 1));
 }
 
@@ -135,28 +162,6 @@ void JudgeFraming(bool chunked, bool has_length, int http_minor, HttpRequest& re
   }
 }
 
-char HexValue(char c) {
-  return static_cast<char>(
-      c <= '9' ? c - '0' : absl::ascii_tolower(static_cast<unsigned char>(c)) - 'a' + 10);
-}
-
-std::string Decoded(absl::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+') {
-      out.push_back(' ');
-    } else if (text[i] == '%' && i + 2 < text.size() &&
-               absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) &&
-               absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
-      out.push_back(static_cast<char>(HexValue(text[i + 1]) * 16 + HexValue(text[i + 2])));
-      i += 2;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 absl::string_view HttpRequest::Header(absl::string_view name) const {
@@ -177,8 +182,9 @@ std::vector<std::pair<std::string, std::string>> ParseForm(absl::string_view tex
   std::vector<std::pair<std::string, std::string>> pairs;
   for (absl::string_view pair : absl::StrSplit(text, '&', absl::SkipEmpty())) {
     const size_t equals = pair.find('=');
-    pairs.emplace_back(Decoded(pair.substr(0, equals)),
-                       equals == absl::string_view::npos ? "" : Decoded(pair.substr(equals + 1)));
+    pairs.emplace_back(
+        Decoded(pair.substr(0, equals), ' '),
+        equals == absl::string_view::npos ? "" : Decoded(pair.substr(equals + 1), ' '));
   }
   return pairs;
 }

@@ -42,10 +42,10 @@ struct HttpRequest {
   int refusal = 0;
   const char* reason = "";
 
-  std::string method;  // "GET"
-  std::string path;    // undecoded, without the query
-  std::string query;   // without '?'
-  std::vector<std::pair<std::string, std::string>> headers;
+  std::string method;                                        // "GET"
+  std::string path;                                          // decoded, without the query
+  std::string query;                                         // without '?'
+  std::vector<std::pair<std::string, std::string>> headers;  // trailers are none
   std::string body;
   bool keep_alive = false;
 

@@ -81,6 +81,16 @@ TEST(HttpRequest, ChunksAreJoined) {
   EXPECT_EQ(Parse(bytes).body, "abc0123456789");
 }
 
+TEST(HttpRequest, WhatFollowsTheLastChunkIsNoHeader) {
+  const HttpRequest request = Parse(
+      "POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Type\r\n\r\n"
+      "3\r\na=1\r\n0\r\nContent-Type: application/json\r\nOrigin: x\r\n\r\n");
+  EXPECT_EQ(request.state, State::kComplete);
+  EXPECT_EQ(request.Header("content-type"), "");
+  EXPECT_EQ(request.Header("origin"), "");
+  EXPECT_EQ(request.Header("trailer"), "Content-Type");
+}
+
 TEST(HttpRequest, ConnectionsEndAsTheVersionSays) {
   EXPECT_FALSE(Parse("GET / HTTP/1.0\r\n\r\n").keep_alive);
   EXPECT_TRUE(Parse("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").keep_alive);
@@ -180,6 +190,16 @@ TEST(HttpRequest, ABodyThatIsALittleTooLongIsReadAndThenRefused) {
 TEST(HttpRequest, AnAbsoluteUrlIsItsPath) {
   EXPECT_EQ(Parse(Get("http://h:1/metrics?x=1#f")).path, "/metrics");
   EXPECT_EQ(Parse(Get("http://h:1")).path, "/");
+  EXPECT_EQ(Parse(Get("http://h?x=1/metrics")).path, "/");
+  EXPECT_EQ(Parse(Get("http://h?x=1/metrics")).Parameter("x"), "1/metrics");
+  EXPECT_EQ(Parse(Get("/version?from=http://h/metrics")).path, "/version");
+}
+
+TEST(HttpRequest, APathIsDecodedAndAPlusInItIsAPlus) {
+  EXPECT_EQ(Parse(Get("/%66lags/max%5Fconnections?a=%62")).path, "/flags/max_connections");
+  EXPECT_EQ(Parse(Get("/a+b%2")).path, "/a+b%2");
+  EXPECT_EQ(Parse(Get("/a%3Fformat=json")).path, "/a?format=json");
+  EXPECT_EQ(Parse(Get("/a%3Fformat=json")).query, "");
 }
 
 TEST(HttpRequest, FormsAreDecoded) {
