@@ -98,7 +98,7 @@ def curl_reads_and_writes(server):
                                             stdout=subprocess.PIPE, check=True).stdout.decode()
     check("drain_timeout_ms" in run(url + "/flags"), "/flags by curl")
     check_equal(run("-d", "drain_timeout_ms=12345", url + "/flags"), "drain_timeout_ms=12345\n", "POST")
-    check_equal(run("-X", "PUT", "-d", "30000", url + "/flags/drain_timeout_ms"),
+    check_equal(run("-X", "PUT", "-d", "30000", url + "/flags/drain%5Ftimeout_ms"),
                 "drain_timeout_ms=30000\n", "PUT")
     # One connection for several, HTTP/1.0, and a body in chunks.
     check_equal(run(url + "/health", url + "/health"), "well\nwell\n", "keep-alive")
@@ -125,6 +125,8 @@ def bad_writes_change_nothing(server):
             ("PUT", "/flags/connections_max_idle_ms", "soon", 400, "from -1 to"),
             ("PUT", "/flags/connections_max_idle_ms", "-2", 400, "from -1 to"),
             ("PUT", "/flags/file_transfer", "carrier pigeon", 400, "sendfile"),
+            ("PUT", "/flags/max_connections_per_ip_overrides", "127.0.0.1:5\0x", 400, "control characters"),
+            ("PUT", "/flags/no%0Asuch", "1", 404, "no\\nsuch"),
             ("PUT", "/flags/max_in_flight_requests_per_connection", "0", 400, "from 1 to 1024"),
             ("PUT", "/flags/zero_copy_min_bytes", "-2", 400, "from -1 to"),
             ("PUT", "/flags/listener_overrides", "PLAINTEXT.num_network_threads=200", 400, "it can go to"),

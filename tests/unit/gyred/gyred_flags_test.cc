@@ -15,6 +15,7 @@
 
 DEFINE_int32(test_window_ms, 20, "A number that may change.");
 DEFINE_string(test_mode, "slow", "A word.");
+DEFINE_string(test_text, "", "Anything.");
 DEFINE_bool(test_switch, false, "On or off.");
 
 namespace gyre {
@@ -34,6 +35,7 @@ FlagGroup TestGroup() {
               FlagSpec("test_window_ms").Between(1, 50).Live(&ApplyWindow),
               FlagSpec("test_mode").OneOf({"slow", "fast"}),
               FlagSpec("test_switch").Live([](BrokerServer&) { return absl::OkStatus(); }),
+              FlagSpec("test_text").Live([](BrokerServer&) { return absl::OkStatus(); }),
           },
           nullptr};
 }
@@ -60,6 +62,26 @@ TEST_F(GyredFlagsTest, ABadValueIsRefusedWithTheRangeAndNothingChanges) {
     EXPECT_TRUE(absl::StrContains(status.message(), "from 1 to 50")) << status;
   }
   EXPECT_EQ(applied_window_ms, 0);
+  EXPECT_EQ(FLAGS_test_window_ms, 20);
+}
+
+TEST_F(GyredFlagsTest, AControlCharacterIsRefusedInOneLine) {
+  ASSERT_TRUE(registry_.Set("test_text", "größer", server_).ok());
+  for (const std::string& text : {std::string("a\0b", 3), std::string("a\nE0101 forged"),
+                                  std::string("\x1b[2J"), std::string("5\0", 2)}) {
+    for (const char* name : {"test_text", "test_window_ms"}) {
+      const absl::Status status = registry_.Set(name, text, server_);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), "without control characters")) << status;
+      EXPECT_EQ(status.message().find_first_of(absl::string_view("\0\n\x1b", 3)),
+                absl::string_view::npos);
+    }
+    const absl::Status unknown = registry_.Set(text, "1", server_);
+    EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(unknown.message().find_first_of(absl::string_view("\0\n\x1b", 3)),
+              absl::string_view::npos);
+  }
+  EXPECT_EQ(FLAGS_test_text, "größer");
   EXPECT_EQ(FLAGS_test_window_ms, 20);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -84,6 +86,10 @@ std::string FlagSpec::GoodValues() const {
 }
 
 absl::Status FlagSpec::Check(absl::string_view type, absl::string_view text) const {
+  // gflags would take a text as far as its first NUL; a line break forges a line of the log.
+  if (std::any_of(text.begin(), text.end(), absl::ascii_iscntrl)) {
+    return BadFlagValue(name_, absl::Utf8SafeCHexEscape(text), "without control characters");
+  }
   if (!choices_.empty()) {
     if (std::find(choices_.begin(), choices_.end(), text) != choices_.end()) {
       return absl::OkStatus();
@@ -228,7 +234,8 @@ std::string FlagRegistry::NoSuchFlag(absl::string_view name) const {
   for (const FlagGroup& group : groups_) {
     for (const FlagSpec& flag : group.flags) names.push_back(flag.name());
   }
-  return absl::StrCat("there is no flag --", name, DidYouMean(name, names));
+  return absl::StrCat("there is no flag --", absl::Utf8SafeCHexEscape(name),
+                      DidYouMean(name, names));
 }
 
 absl::Status FlagRegistry::ApplyGroup(const FlagSpec& flag, BrokerServerOptions& options) const {
