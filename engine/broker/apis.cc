@@ -50,7 +50,7 @@ ApiHandler HandlerOf(ApiKey key) {
 }
 
 // Null when nothing served begins like that.
-const ServedApi* ApiOf(const Request& request) {
+const ServedApi* ServedApiOf(const Request& request) {
   const absl::string_view frame = request.frame();
   if (frame.size() < kFixedHeaderBytes) return nullptr;
   return FindServedApi(static_cast<ApiKey>(wire::Reader(frame).ReadInt16()));
@@ -59,17 +59,22 @@ const ServedApi* ApiOf(const Request& request) {
 }  // namespace
 
 bool ApiRequestHandler::RunsInline(const Request& request) const {
-  const ServedApi* api = ApiOf(request);
+  const ServedApi* api = ServedApiOf(request);
   return api == nullptr || api->runs_inline;
 }
 
 int ApiRequestHandler::LaneOf(const Request& request) const {
-  const ServedApi* api = ApiOf(request);
+  const ServedApi* api = ServedApiOf(request);
   return static_cast<int>(api == nullptr ? BrokerLane::kOther : api->lane);
 }
 
+int16_t ApiRequestHandler::ApiOf(const Request& request) const {
+  const ServedApi* api = ServedApiOf(request);
+  return api == nullptr ? int16_t{-1} : static_cast<int16_t>(api->key);
+}
+
 bool ApiRequestHandler::RunsAlone(const Request& request) const {
-  const ServedApi* api = ApiOf(request);
+  const ServedApi* api = ServedApiOf(request);
   return api == nullptr || api->pipelining == Pipelining::kAlone;
 }
 

@@ -24,6 +24,7 @@ class ApiRequestHandler : public RequestHandler {
   // By the api's row in served_apis.h; a frame that is none is closed on, at once.
   bool RunsInline(const Request& request) const override;
   int LaneOf(const Request& request) const override;
+  int16_t ApiOf(const Request& request) const override;
   bool RunsAlone(const Request& request) const override;
 
  private:

@@ -35,6 +35,10 @@ class ListenerHandlers final : private RequestHandler {
     Of(static_cast<size_t>(request->session().listener->index)).Start(request);
   }
 
+  int16_t ApiOf(const Request& request) const override {
+    return Of(static_cast<size_t>(request.session().listener->index)).ApiOf(request);
+  }
+
   std::vector<RequestHandler*> handlers_;
   RequestHandler* for_data_plane_ = nullptr;
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/network/network_health.h"
 #include "engine/uring/ring_metrics.h"
 
 namespace gyre {
@@ -122,6 +123,14 @@ void NetworkCollector::CollectHandlers(int64_t now_ns, MetricSink& sink) {
              "Share of time that handlers waited for work, from 0 to 1; the mean.", "",
              Share("handlers", now_ns, idle_ns, made_ns_, count));
   sink.Gauge("gyre_handler_threads", "Handlers of the data plane.", "", count);
+  int64_t longest_ms = LongestHandlerTurnMs(data_plane_, clock_);
+  for (const NetworkPlane* plane : control_planes_) {
+    longest_ms = std::max(longest_ms, LongestHandlerTurnMs(*plane, clock_));
+  }
+  sink.Gauge("gyre_handler_longest_request_seconds",
+             "How long a handler has been in the request that it is at, the longest of all, those "
+             "of privileged listeners included; 0 while they wait for work.",
+             "", static_cast<double>(longest_ms) / 1000);
 }
 
 void NetworkCollector::CollectPlanes(MetricSink& sink) {

@@ -43,10 +43,12 @@ class NetworkPlane {
 
   // The handler threads between Start and Stop, which a resize changes.
   RequestHandlerPool* handlers() { return handlers_.get(); }
+  const RequestHandlerPool* handlers() const { return handlers_.get(); }
   const std::string& name() const { return options_.name; }
   // Over all handlers, and how many there are.
   int64_t HandlerIdleNs(int64_t now_ns, int* handler_count) const;
   RequestChannel& channel() { return channel_; }
+  const RequestChannel& channel() const { return channel_; }
   MemoryPool& memory() { return memory_; }
 
  private:

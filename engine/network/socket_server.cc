@@ -20,6 +20,7 @@
 #include "engine/network/listener_threads.h"
 #include "engine/network/memory_plan.h"
 #include "engine/network/network_collector.h"
+#include "engine/network/network_health.h"
 #include "engine/network/network_metrics.h"
 #include "engine/network/network_plane.h"
 #include "engine/network/request/request_metrics.h"
@@ -366,6 +367,7 @@ BufferAllocator& SocketServer::response_buffers() { return state_->response_buff
 void SocketServer::BeginDrain() {
   state_->StopAccepting();
   for (const auto& listener : state_->listeners) listener->BeginDrain();
+  if (RequestHandlerPool* handlers = state_->data_plane.handlers()) handlers->RefuseChanges();
 }
 
 bool SocketServer::Drain(int64_t deadline_ms) {
@@ -404,19 +406,17 @@ int32_t SocketServer::handler_threads() const { return state_->data_plane.handle
 void SocketServer::Stop() { state_->Stop(); }
 
 absl::Status SocketServer::Health() const {
-  absl::Status status;
-  // The clock after the turns: one that begins in between is none that lasts.
-  state_->metrics.threads.ForEach([&](const NetworkThread& thread) {
-    const int64_t began_ns = thread.turn_began_ns.load(std::memory_order_relaxed);
-    if (began_ns == NetworkThread::kNoTurn || !status.ok()) return;
-    const int64_t turn_ms = (state_->clock.NowNs() - began_ns) / 1'000'000;
-    if (turn_ms < kStuckTurnMs) return;
-    status = absl::UnavailableError(
-        absl::StrCat(state_->options.thread_name_prefix, "processor-", thread.index, " (listener ",
-                     thread.listener, ") has been busy with one turn for ", turn_ms / 1000,
-                     " s; its connections are not served"));
-  });
-  return status;
+  const State& state = *state_;
+  GYRE_RETURN_IF_ERROR(CheckProcessorsGetOn(state.metrics.threads, state.options.thread_name_prefix,
+                                            kStuckTurnMs, state.clock));
+  GYRE_RETURN_IF_ERROR(
+      CheckHandlersGetOn(state.data_plane, state.options.api_names, kStuckTurnMs, state.clock));
+  for (const auto& plane : state.privileged_planes) {
+    if (plane == nullptr) continue;
+    GYRE_RETURN_IF_ERROR(
+        CheckHandlersGetOn(*plane, state.options.api_names, kStuckTurnMs, state.clock));
+  }
+  return absl::OkStatus();
 }
 
 ConnectionQuotas& SocketServer::connection_quotas() { return state_->quotas; }

@@ -82,15 +82,16 @@ class SocketServer {
   // to the others and notice nothing; returns when those are gone, or after 30 s with a
   // request still under way (they end with it). One resize of network threads at a time.
   absl::Status ResizeNetworkThreads(int32_t count);
-  // Handler threads: those that go finish what they started.
+  // Handler threads: those that go finish what they started; returns when they did, or
+  // after 30 s (they end with it).
   absl::Status ResizeHandlerThreads(int32_t count);
   // Over all listeners; of one (0 when there is none of that name).
   int32_t network_threads() const;
   int32_t network_threads(absl::string_view listener_name) const;
   int32_t handler_threads() const;
 
-  // UNAVAILABLE names the processor that has been in one turn for longer than
-  // kStuckTurnMs: its connections are not served meanwhile. Any thread.
+  // UNAVAILABLE names a processor that has been in one turn, or a handler that has been in
+  // one request, for kStuckTurnMs or longer (network_health.h). Any thread, after Start.
   static constexpr int64_t kStuckTurnMs = 10'000;
   absl::Status Health() const;
 

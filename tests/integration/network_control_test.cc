@@ -1,5 +1,6 @@
 // What a server tells of itself and lets be changed while it runs, which the admin pages
 // rest on: options, lists of connections, metrics, the slow-request log, health.
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -309,6 +310,126 @@ TEST(NetworkHealth, NamesTheProcessorThatDoesNotGetOn) {
     changed.NotifyAll();
   }
   EXPECT_EQ(client.ReadFrame(), "stuck");
+  EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
+}
+
+// A server by a clock that a test moves, whose handlers stay in each request that begins
+// with "stuck" until they are let go.
+class HandlerHealthTest : public ::testing::Test {
+ protected:
+  HandlerHealthTest() {
+    server_.handler().lane_of = [](const Request& request) {
+      return request.frame() == "stuck in b" ? 1 : 0;
+    };
+    server_.handler().api_of = [](const Request& request) {
+      return static_cast<int16_t>(request.frame() == "stuck in b" ? 1 : 7);
+    };
+  }
+  ~HandlerHealthTest() override { LetGo(); }
+
+  absl::Status health() { return server_.server().Health(); }
+  void AwaitStuck(int count) {
+    MutexLock lock(mutex_);
+    while (stuck_ < count) changed_.Wait(mutex_);
+  }
+  void LetGo() {
+    MutexLock lock(mutex_);
+    go_on_ = true;
+    changed_.NotifyAll();
+  }
+  void Serve(Request* request) {
+    if (absl::StartsWith(request->frame(), "stuck")) Stay();
+    testing::Echo(request);
+  }
+  void Stay() {
+    MutexLock lock(mutex_);
+    ++stuck_;
+    changed_.NotifyAll();
+    while (!go_on_) changed_.Wait(mutex_);
+  }
+
+  ManualClock clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  int stuck_ = 0;
+  bool go_on_ = false;
+  TestServer server_{"", [this](Request* request) { Serve(request); },
+                     [this](SocketServerOptions& options) {
+                       options.clock = &clock_;
+                       options.num_io_threads = 2;
+                       options.lanes = {{"a", 1}, {"b", 1}};
+                       options.api_names = {"Produce", "Fetch"};
+                       options.processor.connection.connections_max_idle_ms = -1;
+                     }};
+};
+
+constexpr char kLongestRequest[] = "gyre_handler_longest_request_seconds";
+
+TEST_F(HandlerHealthTest, NamesTheHandlerThatStaysInARequest) {
+  Client other(server_.port());
+  Client client(server_.port());
+  client.SendFrame("stuck in b");
+  AwaitStuck(1);
+  EXPECT_TRUE(health().ok()) << health();
+  clock_.AdvanceMs(SocketServer::kStuckTurnMs);
+  // The other handler serves all the while and waits in between.
+  other.SendFrame("a");
+  EXPECT_EQ(other.ReadFrame(), "a");
+  EXPECT_EQ(health().code(), absl::StatusCode::kUnavailable);
+  for (const absl::string_view part :
+       {"handler-", " has been busy with one request (Fetch, api key 1, lane b) for 10 s"}) {
+    EXPECT_TRUE(absl::StrContains(health().message(), part)) << health();
+  }
+  EXPECT_EQ(server_.Metric(kLongestRequest), 10);
+  LetGo();
+  EXPECT_EQ(client.ReadFrame(), "stuck in b");
+  EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
+  EXPECT_TRUE(server_.AwaitMetric(kLongestRequest, 0));
+}
+
+TEST_F(HandlerHealthTest, WaitingForWorkIsNotBeingStuck) {
+  Client client(server_.port());
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  EXPECT_TRUE(AwaitTrue([&] {
+    clock_.AdvanceMs(SocketServer::kStuckTurnMs);
+    return health().ok();
+  }));
+  EXPECT_EQ(server_.Metric(kLongestRequest), 0);
+}
+
+TEST_F(HandlerHealthTest, OneThatShallGoIsNamedWhileItsGoingIsWaitedFor) {
+  Client first(server_.port());
+  Client second(server_.port());
+  first.SendFrame("stuck");
+  second.SendFrame("stuck");
+  AwaitStuck(2);
+  std::thread resizing([&] { EXPECT_TRUE(server_.server().ResizeHandlerThreads(1).ok()); });
+  EXPECT_TRUE(AwaitTrue([&] { return server_.server().handler_threads() == 1; }));
+  clock_.AdvanceMs(SocketServer::kStuckTurnMs);
+  EXPECT_TRUE(absl::StrContains(health().message(), "one request (api key 7, lane a) for 10 s"))
+      << health();
+  // A drain does not wait for it.
+  server_.server().BeginDrain();
+  resizing.join();
+  EXPECT_FALSE(health().ok());
+  LetGo();
+  EXPECT_EQ(first.ReadFrame(), "stuck");
+  EXPECT_EQ(second.ReadFrame(), "stuck");
+}
+
+TEST_F(HandlerHealthTest, NamesWorkBesideRequests) {
+  struct Work : Continuation {
+    std::function<void()> stay;
+  } work;
+  work.stay = [this] { Stay(); };
+  work.run = [](Continuation* self) { static_cast<Work*>(self)->stay(); };
+  server_.server().continuations().Post(&work);
+  AwaitStuck(1);
+  clock_.AdvanceMs(SocketServer::kStuckTurnMs);
+  EXPECT_TRUE(absl::StrContains(health().message(), "busy with work beside requests for 10 s"))
+      << health();
+  LetGo();
   EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
 }
 

@@ -86,7 +86,12 @@ class TestHandler final : public RequestHandler {
     const auto alone = runs_alone.load();
     return alone != nullptr && alone(request);
   }
+  int16_t ApiOf(const Request& request) const override {
+    const auto api = api_of.load();
+    return api != nullptr ? api(request) : int16_t{-1};
+  }
   // Set before the first client connects.
+  std::atomic<int16_t (*)(const Request& request)> api_of{nullptr};
   std::atomic<int (*)(const Request& request)> lane_of{nullptr};
   std::atomic<bool (*)(const Request& request)> runs_alone{nullptr};
 

@@ -37,6 +37,7 @@ class LateHandler final : public RequestHandler {
   void Start(Request* request) override { handler_->Start(request); }
   bool RunsInline(const Request& request) const override { return handler_->RunsInline(request); }
   int LaneOf(const Request& request) const override { return handler_->LaneOf(request); }
+  int16_t ApiOf(const Request& request) const override { return handler_->ApiOf(request); }
   bool RunsAlone(const Request& request) const override { return handler_->RunsAlone(request); }
 
  private:

@@ -42,6 +42,7 @@ class Request : public ResponseNode {
   void ReleaseFrame();
 
   Session& session() { return *session_; }
+  const Session& session() const { return *session_; }
   RequestTimes& times() { return times_; }
   // Which API, for metrics; set by the handler. -1 = unknown.
   int16_t api = -1;

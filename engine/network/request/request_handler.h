@@ -28,6 +28,10 @@ class RequestHandler {
   // the frame's first bytes.
   virtual int LaneOf(const Request& request) const { return 0; }
 
+  // The API's key, for those who watch what a handler is at before Start has told it;
+  // -1: unknown. On the thread that starts it; a look at the frame's first bytes.
+  virtual int16_t ApiOf(const Request& request) const { return -1; }
+
   // True when it must neither overtake nor be overtaken: it starts when every earlier
   // request of its connection is answered, and the next one starts when it is. Asked
   // only where several may be in flight.

@@ -1,34 +1,47 @@
 #include "engine/network/request/request_handler_pool.h"
 
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <thread>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/network/request/resize_rule.h"
+#include "glog/logging.h"
 
 namespace gyre {
 
 bool HandlerWorker::RunOnce(int64_t now_ns) {
   if (Continuation* continuation = channel_.TryTakeContinuation()) {
+    turn_.BeginContinuation(now_ns);
     continuation->run(continuation);
+    turn_.End();
     return true;
   }
   if (RequestRun* run = channel_.TryTake(lanes_)) {
-    StartRun(run, handler_, clock_);
+    StartRun(run, handler_, clock_, turn_);
     return true;
   }
   // Another worker may hold the lane's door while more than one lies behind it.
   return channel_.has_continuations();
 }
 
-void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock) {
+void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock,
+                             HandlerTurn& turn) {
   // The run lives in its first request, which may be gone once that was started,
   // unless a notice is wanted: then the processor keeps it until the notice.
   ResponseSink* const sink = run->sink;
   const bool wants_notice = run->wants_started_notice;
+  const int lane = run->lane;
   ConnectionRequest* request = run->first;
   int64_t now_ns = clock.NowNs();
   while (request != nullptr) {
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = now_ns;
+    turn.BeginRequest(lane, handler.ApiOf(*request), now_ns);
     handler.Start(request);
     now_ns = clock.NowNs();
     if (!request->MarkStarted(now_ns)) {
@@ -39,6 +52,7 @@ void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clo
     }
     request = next;
   }
+  turn.End();
 }
 
 RequestHandlerPool::RequestHandlerPool(int32_t thread_count, RequestChannel& channel,
@@ -59,8 +73,9 @@ void RequestHandlerPool::Add() {
 }
 
 void RequestHandlerPool::Start() {
+  MutexLock change(change_mutex_);
   MutexLock lock(mutex_);
-  running_ = true;
+  changeable_ = true;
   for (const Member& member : members_) member.thread->Start();
 }
 
@@ -72,31 +87,87 @@ int64_t RequestHandlerPool::IdleNs(int64_t now_ns, int* handler_count) const {
   return idle_ns;
 }
 
-void RequestHandlerPool::Stop() {
+void RequestHandlerPool::ForEachTurn(TurnVisitor visit) const {
   MutexLock lock(mutex_);
-  running_ = false;
-  for (const Member& member : members_) member.thread->RequestStop();
-  for (const Member& member : members_) member.thread->Join();
+  for (const std::vector<Member>* members : {&members_, &leaving_}) {
+    for (const Member& member : *members) {
+      const std::optional<HandlerTurn::State> turn = member.worker->turn().Read();
+      if (turn.has_value()) visit(member.thread->name(), *turn);
+    }
+  }
 }
 
-absl::Status RequestHandlerPool::Resize(int32_t thread_count) {
+void RequestHandlerPool::RefuseChanges() {
   MutexLock lock(mutex_);
-  if (!running_) {
-    return absl::FailedPreconditionError("handler threads change only while the server serves");
+  changeable_ = false;
+}
+
+void RequestHandlerPool::Stop() {
+  RefuseChanges();
+  MutexLock change(change_mutex_);
+  std::vector<ThreadRunner*> threads;
+  {
+    MutexLock lock(mutex_);
+    for (const std::vector<Member>* members : {&members_, &leaving_}) {
+      for (const Member& member : *members) threads.push_back(member.thread.get());
+    }
   }
-  const auto from = static_cast<int32_t>(members_.size());
-  GYRE_RETURN_IF_ERROR(CheckResize("num_io_threads", from, thread_count));
-  const auto count = static_cast<size_t>(thread_count);
-  while (members_.size() < count) {
-    Add();
-    members_.back().thread->Start();
+  for (ThreadRunner* thread : threads) thread->RequestStop();
+  for (ThreadRunner* thread : threads) thread->Join();
+}
+
+absl::Status RequestHandlerPool::Resize(int32_t thread_count, int64_t wait_ms) {
+  MutexLock change(change_mutex_);
+  ReapLeaving();
+  {
+    MutexLock lock(mutex_);
+    if (!changeable_) {
+      return absl::FailedPreconditionError("handler threads change only while the server serves");
+    }
+    const auto from = static_cast<int32_t>(members_.size());
+    GYRE_RETURN_IF_ERROR(CheckResize("num_io_threads", from, thread_count));
+    const auto count = static_cast<size_t>(thread_count);
+    while (members_.size() < count) {
+      Add();
+      members_.back().thread->Start();
+    }
+    for (size_t i = count; i < members_.size(); ++i) {
+      members_[i].thread->RequestStop();
+      leaving_.push_back(std::move(members_[i]));
+    }
+    members_.resize(count);
   }
-  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->RequestStop();
-  for (size_t i = count; i < members_.size(); ++i) members_[i].thread->Join();
-  members_.resize(count);
-  // One that went may have been woken for a run that it then left.
+  // Whoever changes a flag waits here, on the real time, by looking now and then.
+  for (int64_t waited_ms = 0; !ReapLeaving(); ++waited_ms) {
+    if (waited_ms >= wait_ms || !changeable()) {
+      LOG(INFO) << "handlers that end still have a request under way; they end with it";
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // One that goes may have been woken for a run that it then left.
   channel_.idle_handlers().NotifyAll();
   return absl::OkStatus();
+}
+
+bool RequestHandlerPool::changeable() const {
+  MutexLock lock(mutex_);
+  return changeable_;
+}
+
+bool RequestHandlerPool::ReapLeaving() {
+  std::vector<Member> ended;
+  bool none_left = false;
+  {
+    MutexLock lock(mutex_);
+    const auto gone = std::partition(leaving_.begin(), leaving_.end(),
+                                     [](const Member& member) { return !member.worker->ended(); });
+    std::move(gone, leaving_.end(), std::back_inserter(ended));
+    leaving_.erase(gone, leaving_.end());
+    none_left = leaving_.empty();
+  }
+  for (const Member& member : ended) member.thread->Join();
+  return none_left;
 }
 
 int32_t RequestHandlerPool::size() const {

@@ -1,20 +1,25 @@
 // The threads that run handlers. Each takes a continuation first, then a run of
 // requests; with neither it sleeps in the channel's event count.
 //
-// Threads: Start, Resize and Stop any, one at a time (a mutex); the workers are its own.
+// Threads: Start, Resize and Stop any, one at a time (a mutex); the getters any, also while
+// those wait for a handler that does not get on; the workers are its own.
 // Owns: its threads.  Borrows: channel, handler and clock.
 #ifndef GYRE_ENGINE_NETWORK_REQUEST_REQUEST_HANDLER_POOL_H_
 #define GYRE_ENGINE_NETWORK_REQUEST_REQUEST_HANDLER_POOL_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/clock.h"
 #include "engine/concurrent/mutex.h"
 #include "engine/concurrent/thread_runner.h"
+#include "engine/network/request/handler_turn.h"
 #include "engine/network/request/request_channel.h"
 #include "engine/network/request/request_handler.h"
 
@@ -28,16 +33,25 @@ class HandlerWorker final : public ThreadBody {
 
   // One continuation, or one run.
   bool RunOnce(int64_t now_ns) override;
+  void OnThreadStop() override { ended_.store(true, std::memory_order_release); }
 
   // Starts every request of the run in order and hands back those that were
-  // answered meanwhile.
-  static void StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock);
+  // answered meanwhile. `turn` tells what it is at.
+  static void StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock,
+                       HandlerTurn& turn);
+
+  // --- any thread --------------------------------------------------------------
+  const HandlerTurn& turn() const { return turn_; }
+  // Its thread does nothing more.
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:
   RequestChannel& channel_;
   RequestHandler& handler_;
   const Clock& clock_;
   LaneScheduler lanes_;
+  HandlerTurn turn_;
+  std::atomic<bool> ended_{false};
 };
 
 class RequestHandlerPool {
@@ -52,10 +66,18 @@ class RequestHandlerPool {
   void Stop();
 
   // OUT_OF_RANGE unless `thread_count` is from half to double of what there is.
-  // Shrinking returns when the handlers that go are done with what they started;
-  // nothing is lost.
-  absl::Status Resize(int32_t thread_count);
+  // Shrinking returns when the handlers that go are done with what they started, or after
+  // `wait_ms`: then they end in the background. Nothing is lost.
+  static constexpr int64_t kLeaveWaitMs = 30'000;
+  absl::Status Resize(int32_t thread_count, int64_t wait_ms = kLeaveWaitMs);
+  // Ends a Resize that waits, and allows no other.
+  void RefuseChanges();
   int32_t size() const;
+
+  // What each handler is at that is at something, those that shall go included.
+  using TurnVisitor =
+      absl::FunctionRef<void(const std::string& thread_name, const HandlerTurn::State& turn)>;
+  void ForEachTurn(TurnVisitor visit) const;
 
   // How long handlers slept, in all, and how many there are.
   int64_t IdleNs(int64_t now_ns, int* handler_count) const;
@@ -67,14 +89,19 @@ class RequestHandlerPool {
   };
 
   void Add() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool changeable() const;
+  // True: none is left that shall go.
+  bool ReapLeaving() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
   RequestChannel& channel_;
   RequestHandler& handler_;
   const Clock& clock_;
   const std::string name_prefix_;
-  mutable Mutex mutex_;
+  Mutex change_mutex_;   // outer: Start, Resize, Stop
+  mutable Mutex mutex_;  // inner; never held while a handler is waited for
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Member> leaving_ ABSL_GUARDED_BY(mutex_);
+  bool changeable_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gyre

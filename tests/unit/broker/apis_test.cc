@@ -41,24 +41,25 @@ TEST_F(ApisTest, UnknownApisAndVersionsAndShortFramesClose) {
   }
 }
 
-TEST_F(ApisTest, TheTableSaysLaneDispatchAndPipelining) {
+TEST_F(ApisTest, TheTableSaysLaneDispatchPipeliningAndKey) {
   const auto says = [this](absl::string_view frame) {
     ConnectionRequest request;
     request.Fill(nullptr, nullptr, nullptr, 0, 0, Buffer::CopyOf(frame), 0, 0);
     const RequestHandler& handler = broker->request_handler();
     return std::make_tuple(DefaultLanes()[static_cast<size_t>(handler.LaneOf(request))].name,
-                           handler.RunsInline(request), handler.RunsAlone(request));
+                           handler.RunsInline(request), handler.RunsAlone(request),
+                           handler.ApiOf(request));
   };
-  using Says = std::tuple<std::string, bool, bool>;
-  EXPECT_EQ(says(Header(0, 9)), Says("produce", false, false));
-  EXPECT_EQ(says(Header(1, 9)), Says("fetch", false, true));
-  EXPECT_EQ(says(Header(2, 3)), Says("other", false, true));
-  EXPECT_EQ(says(Header(3, 9)), Says("control", false, true));
-  EXPECT_EQ(says(Header(18, 3)), Says("control", true, true));
-  EXPECT_EQ(says(Header(19, 3)), Says("other", false, true));
+  using Says = std::tuple<std::string, bool, bool, int>;
+  EXPECT_EQ(says(Header(0, 9)), Says("produce", false, false, 0));
+  EXPECT_EQ(says(Header(1, 9)), Says("fetch", false, true, 1));
+  EXPECT_EQ(says(Header(2, 3)), Says("other", false, true, 2));
+  EXPECT_EQ(says(Header(3, 9)), Says("control", false, true, 3));
+  EXPECT_EQ(says(Header(18, 3)), Says("control", true, true, 18));
+  EXPECT_EQ(says(Header(19, 3)), Says("other", false, true, 19));
   // What is only closed on needs no handler, and nothing may pass it.
-  EXPECT_EQ(says(Header(999, 3)), Says("other", true, true));
-  EXPECT_EQ(says("short"), Says("other", true, true));
+  EXPECT_EQ(says(Header(999, 3)), Says("other", true, true, -1));
+  EXPECT_EQ(says("short"), Says("other", true, true, -1));
 }
 
 TEST_F(ApisTest, ABodyThatEndsEarlyCloses) {

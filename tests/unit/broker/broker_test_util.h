@@ -143,7 +143,8 @@ class TestBroker : public ResponseSink {
     request.run.sink = this;
     request.run.count = 1;
     in_flight_.push_back(exchange);
-    HandlerWorker::StartRun(&request.run, broker->request_handler(), clock);
+    HandlerTurn turn;
+    HandlerWorker::StartRun(&request.run, broker->request_handler(), clock, turn);
     Pump();
     return exchange;
   }
