@@ -86,7 +86,10 @@ ConnectionQuotas::Decision ConnectionQuotas::Admit(int listener, const SocketAdd
   }
   if ((known == nullptr ? 0 : known->count) >= AddressMaximum(key)) {
     // It counts against its own rate, so that trying again and again is slowed.
-    if (address_limit.limited()) addresses_[key].rate.Record(address_limit, now_ns);
+    if (address_limit.limited()) {
+      ForgetAddressesAtRest(now_ns);
+      addresses_[key].rate.Record(address_limit, now_ns);
+    }
     if (was_held) LetGo(state, 1);
     return {Verdict::kAddressFull, 0};
   }

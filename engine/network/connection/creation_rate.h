@@ -24,7 +24,7 @@ struct RateLimit {
   int64_t burst_ns = 10'000'000'000;
 
   bool limited() const { return per_second != kUnlimited; }
-  int64_t interval_ns() const { return 1'000'000'000 / per_second; }
+  int64_t interval_ns() const { return std::max<int64_t>(1, 1'000'000'000 / per_second); }
   // How far ahead of the clock the next creation may lie.
   int64_t tolerance_ns() const { return std::max<int64_t>(0, burst_ns - interval_ns()); }
 };

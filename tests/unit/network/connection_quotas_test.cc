@@ -219,6 +219,20 @@ TEST(ConnectionQuotasTest, AddressesAtRestAreForgotten) {
   EXPECT_EQ(server.quotas.addresses(), 0u);
 }
 
+TEST(ConnectionQuotasTest, AddressesThatAreOnlyRefusedAreForgottenToo) {
+  ConnectionQuotaOptions options = ThreeListeners();
+  options.max_connections_per_ip = 0;
+  options.max_connections_per_ip_overrides = *ParseIpLimits("10.200.0.1:1");
+  options.max_connection_creation_rate_per_ip = 100;
+  Server server(options);
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string host = absl::StrCat("10.0.", (i >> 8) & 255, ".", i & 255);
+    ASSERT_EQ(server.Try(kExternal, host.c_str()), Verdict::kAddressFull);
+    server.now_ns += kMs;
+  }
+  EXPECT_LT(server.quotas.remembered_addresses(), 3'000u);
+}
+
 // --- maxima of server and listener ---------------------------------------------------------
 
 TEST(ConnectionQuotasTest, AtTheServersMaximumOnlyAProtectedListenerGoesOn) {
@@ -540,6 +554,13 @@ TEST(ConnectionQuotasTest, ARateMayChangeToAndFromUnlimited) {
   EXPECT_EQ(server.Storm(kAdmin, "10.0.0.1", 500, 5), 2500);
   ASSERT_TRUE(quotas.SetListenerMaxConnectionCreationRate("EXTERNAL", std::nullopt).ok());
   EXPECT_EQ(server.Storm(kExternal, "10.0.0.1", 500, 5), 2500);
+}
+
+TEST(ConnectionQuotasTest, ARateOfMoreThanOneInANanosecondLimitsNobody) {
+  Server server(ThreeListeners());
+  ASSERT_TRUE(server.quotas.SetMaxConnectionCreationRate(INT32_MAX - 1).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(server.Try(kExternal), Verdict::kAdmitted);
+  EXPECT_GT(server.quotas.AskRoom(kExternal, server.now_ns, &server.room).count, 1'000);
 }
 
 TEST(ConnectionQuotasTest, ALoweredRateKeepsNobodyWaitingLongerThanASecond) {
