@@ -41,7 +41,8 @@ class FrameDecoder {
 
   // `bytes` starts at a frame's first byte and is not empty; the first
   // `seen_bytes` of it were looked at before with the verdict kNeedMore.
-  // skip + payload is above zero and may reach beyond `bytes`.
+  // skip + payload is above zero and at most 1 GiB, else the frame counts as invalid; it may
+  // reach beyond `bytes`.
   virtual Verdict Inspect(absl::string_view bytes, size_t seen_bytes) const = 0;
 
   // A frame that is still undecided with this many bytes is invalid.

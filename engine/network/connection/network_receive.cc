@@ -5,20 +5,49 @@
 #include <utility>
 
 #include "engine/base/limits.h"
+#include "engine/memory/large_ranges.h"
 #include "glog/logging.h"
 
 namespace gyre {
 namespace {
 
-// Pieces up to this size do not keep a whole receive buffer waiting.
+// Pieces up to this size do not keep a whole receive buffer waiting, but are packed into
+// blocks. These are in proportion to what waits: the budget counts that, and many
+// connections with a few bytes each must not hold much more.
 constexpr uint32_t kPackBytes = 4096;
-constexpr uint32_t kPackBlockBytes = 16 * 1024;
+constexpr int64_t kLeastBlockBytes = 256;
+constexpr int64_t kMostBlockBytes = 16 * 1024;
+static_assert(kPackBytes <= kMostBlockBytes);
 // The first assembly buffer; it grows by this factor.
 constexpr uint32_t kFirstAssemblyBytes = 4096;
 constexpr uint32_t kGrowth = 4;
 // An undecided frame gathers so much without being charged: little beside what a
 // connection takes, and a length prefix that came in two pieces waits for nobody.
 constexpr int64_t kFreeBytes = 64;
+constexpr int64_t kMaxFrameBytes = LargeRanges::kMaxRangeBytes;
+
+// What the decoder says, made safe: whoever serves a protocol of his own may be wrong, and
+// sizes come off the wire.
+FrameDecoder::Verdict Inspect(const FrameDecoder& decoder, absl::string_view bytes,
+                              size_t seen_bytes) {
+  using Verdict = FrameDecoder::Verdict;
+  const Verdict verdict = decoder.Inspect(bytes, seen_bytes);
+  switch (verdict.kind) {
+    case FrameDecoder::Kind::kNeedMore:
+      return verdict;
+    case FrameDecoder::Kind::kInvalid:
+      return verdict.reason != nullptr ? verdict : Verdict::Invalid("no frame of its protocol");
+    case FrameDecoder::Kind::kFrame:
+      break;
+  }
+  if (verdict.payload_bytes < 0 || verdict.payload_bytes > kMaxFrameBytes - verdict.skip_bytes) {
+    return Verdict::Invalid("a frame of a size that none may have");
+  }
+  if (verdict.skip_bytes + verdict.payload_bytes == 0) {
+    return Verdict::Invalid("a frame without a byte");
+  }
+  return verdict;
+}
 
 }  // namespace
 
@@ -28,9 +57,11 @@ void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
   pending_bytes_ += size_bytes;
   if (!pending_.empty() && size_bytes <= kPackBytes) {
     if (pending_.back().spare_bytes < size_bytes) {
-      Buffer block = memory.Allocate(kPackBlockBytes);
+      const auto block_bytes = static_cast<uint32_t>(std::max<int64_t>(
+          size_bytes, std::clamp(2 * pending_bytes_, kLeastBlockBytes, kMostBlockBytes)));
+      Buffer block = memory.Allocate(block_bytes);
       block.Truncate(0);
-      pending_.PushBack({std::move(block), kPackBlockBytes}, memory);
+      pending_.PushBack({std::move(block), block_bytes}, memory);
     }
     ReceivedPieces::Piece& tail = pending_.back();
     std::memcpy(tail.bytes.data() + tail.bytes.size_bytes(), bytes.data(), size_bytes);
@@ -44,7 +75,7 @@ void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
 bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
   if (!has_unseen()) return false;
   if (assembling_) return total_bytes_ == 0 || assembled_bytes_ + pending_bytes_ >= total_bytes_;
-  const FrameDecoder::Verdict verdict = decoder.Inspect(front().view(), 0);
+  const FrameDecoder::Verdict verdict = Inspect(decoder, front().view(), 0);
   switch (verdict.kind) {
     case FrameDecoder::Kind::kNeedMore:
       return front().size_bytes() < pending_bytes_;
@@ -73,7 +104,7 @@ NetworkReceive::Status NetworkReceive::Next(const FrameDecoder& decoder, Receive
   if (!assembling_) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const Buffer& bytes = front();
-    const FrameDecoder::Verdict verdict = decoder.Inspect(bytes.view(), 0);
+    const FrameDecoder::Verdict verdict = Inspect(decoder, bytes.view(), 0);
     switch (verdict.kind) {
       case FrameDecoder::Kind::kInvalid:
         *reason = verdict.reason;
@@ -169,8 +200,8 @@ NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decode
     std::memcpy(assembly_.data() + assembled_bytes_, front().data(), take);
     assembled_bytes_ += take;
     DropFront(take);
-    const FrameDecoder::Verdict verdict = decoder.Inspect(
-        assembly_.view().substr(0, static_cast<size_t>(assembled_bytes_)), seen_bytes_);
+    const FrameDecoder::Verdict verdict = Inspect(
+        decoder, assembly_.view().substr(0, static_cast<size_t>(assembled_bytes_)), seen_bytes_);
     seen_bytes_ = static_cast<uint32_t>(assembled_bytes_);
     switch (verdict.kind) {
       case FrameDecoder::Kind::kInvalid:

@@ -10,6 +10,11 @@
 #include "glog/logging.h"
 
 namespace gyre {
+namespace {
+
+constexpr uint32_t kLeastBytes = 256;
+
+}  // namespace
 
 void ReceivedPieces::PushBack(Piece piece, ReceiveMemory& memory) {
   DCHECK(piece.bytes.block() != nullptr);
@@ -48,9 +53,9 @@ void ReceivedPieces::Clear() {
 void ReceivedPieces::MakeRoom(ReceiveMemory& memory) {
   if (more_ != nullptr && more_->first > 0 && more_->end < more_->capacity) return;
   const uint32_t count = more_ == nullptr ? 0 : more_->end - more_->first;
-  // As many again, and a page at least: a new piece moves few old ones on the average.
+  // As many again: a new piece moves few old ones on the average.
   const uint32_t wanted_bytes = std::max<uint32_t>(
-      kPageBytes, static_cast<uint32_t>(sizeof(More) + 2 * count * sizeof(Piece)));
+      kLeastBytes, static_cast<uint32_t>(sizeof(More) + 2 * count * sizeof(Piece)));
   Buffer larger = wanted_bytes <= kSlabMaxBytes ? memory.Allocate(wanted_bytes)
                                                 : Buffer::Allocate(wanted_bytes);
   More* const more = new (larger.data()) More;

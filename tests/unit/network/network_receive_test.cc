@@ -377,5 +377,41 @@ TEST_F(NetworkReceiveTest, AHeadWithoutEndIsInvalidAtTheBound) {
   EXPECT_NE(reason_, nullptr);
 }
 
+// Answers with what it was made of, whatever it is shown.
+class Fixed final : public FrameDecoder {
+ public:
+  explicit Fixed(Verdict verdict) : verdict_(verdict) {}
+  Verdict Inspect(absl::string_view, size_t) const override { return verdict_; }
+  uint32_t max_undecided_bytes() const override { return 100; }
+
+ private:
+  const Verdict verdict_;
+};
+
+TEST_F(NetworkReceiveTest, AFrameThatCannotBeIsInvalid) {
+  using Verdict = FrameDecoder::Verdict;
+  for (const Verdict verdict :
+       {Verdict::Frame(0, 0), Verdict::Frame(4, -1), Verdict::Frame(4, INT64_MIN),
+        Verdict::Frame(4, INT64_MAX), Verdict::Frame(4, (int64_t{1} << 32) + 16),
+        Verdict::Frame(UINT32_MAX, 1), Verdict::Frame(0, (int64_t{1} << 30) + 1)}) {
+    const Fixed fixed(verdict);
+    decoder_ = &fixed;
+    std::vector<std::string> frames;
+    Append("some bytes");
+    EXPECT_EQ(TakeAll(&frames), Status::kInvalid)
+        << verdict.skip_bytes << " " << verdict.payload_bytes;
+    EXPECT_NE(reason_, nullptr);
+    EXPECT_TRUE(frames.empty());
+    receive_.Clear(memory_);
+    EXPECT_EQ(memory_.large, 0);
+  }
+}
+
+TEST_F(NetworkReceiveTest, FewBytesThatWaitTakeLittleMemory) {
+  for (int i = 0; i < 3; ++i) Append("x");
+  EXPECT_EQ(receive_.unparsed_bytes(), 3);
+  EXPECT_LE(memory_.allocated, 1024);
+}
+
 }  // namespace
 }  // namespace gyre
