@@ -1,5 +1,6 @@
 #include "engine/purgatory/delayed_operation_purgatory.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -83,7 +84,10 @@ void DelayedOperationPurgatory::StartDeadline(DelayedOperation* operation) {
   if (operation->timeout_ms_ < 0) return;
   operation->AddReference();
   operation->on_expire = &DelayedOperationPurgatory::OnTimer;
-  timer_.Add(operation, clock_.NowNs() + operation->timeout_ms_ * 1'000'000);
+  // What ends beyond the clock's last second ends with it.
+  const int64_t now_ns = clock_.NowNs();
+  const int64_t longest_ms = (INT64_MAX - now_ns) / 1'000'000;
+  timer_.Add(operation, now_ns + std::min(operation->timeout_ms_, longest_ms) * 1'000'000);
 }
 
 void DelayedOperationPurgatory::OnTimer(TimerEntry* entry) {

@@ -214,6 +214,15 @@ TEST_F(PurgatoryTest, AnOperationExpiresAtItsDeadlineAndNotBefore) {
   EXPECT_EQ(trace_.alive, 0);
 }
 
+TEST_F(PurgatoryTest, ATimeoutBeyondTheEndOfTheClockIsNotEarly) {
+  for (const int64_t timeout_ms : {INT64_MAX, INT64_MAX / 1'000'000, INT64_MAX / 1000}) {
+    purgatory_.TryCompleteElseWatch(Make("op", timeout_ms), {kKeyA});
+  }
+  PassMs(1'000'000'000);
+  EXPECT_TRUE(trace_.events.empty());
+  EXPECT_EQ(purgatory_.pending_count(), 3);
+}
+
 TEST_F(PurgatoryTest, ExpirationIsPostedAndNotRunByTheTimer) {
   purgatory_.TryCompleteElseWatch(Make("op", 20), {kKeyA});
   clock_.AdvanceMs(20);
