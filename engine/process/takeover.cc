@@ -219,6 +219,7 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
     return absl::PermissionDeniedError(
         absl::StrCat("takeover_socket=", path, ": the process there runs as another user"));
   }
+  GYRE_ASSIGN_OR_RETURN(takeover.process_, PeerProcess(fd), path);
   GYRE_RETURN_IF_ERROR(SendPacket(fd, absl::StrCat(kTakeoverHello, terms), {}), path);
   absl::StatusOr<TakeoverPacket> packet = AwaitPacket(fd, timeout_ms);
   if (absl::IsDeadlineExceeded(packet.status())) {
@@ -244,26 +245,34 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
   return takeover;
 }
 
-absl::Status Takeover::Commit() { return SendPacket(peer_.get(), kTakeoverCommit, {}); }
+absl::Status Takeover::Commit() {
+  return Annotate(SendPacket(peer_.get(), kTakeoverCommit, {}),
+                  absl::StrCat("process ", pid_, " waits for this one no more (it ends, or took ",
+                               "it for hung), so nothing is taken over"));
+}
 
 absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted) {
+  bool gone = false;  // the connection; the process may still end
   for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
-    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
-    if (packet.ok()) {
-      if (packet->text != kTakeoverDone) {
+    if (gone) {
+      if (Await(process_.get(), kLookMs)) {
         LOG(WARNING) << "process " << pid_ << " ended without handing over; its logs are recovered";
+        return absl::OkStatus();
       }
-      return absl::OkStatus();
-    }
-    if (!absl::IsDeadlineExceeded(packet.status()) && !absl::IsUnavailable(packet.status())) {
-      return packet.status();
+    } else {
+      absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
+      if (packet.ok() && packet->text == kTakeoverDone) return absl::OkStatus();
+      gone = packet.ok();
+      if (!gone && !absl::IsDeadlineExceeded(packet.status()) &&
+          !absl::IsUnavailable(packet.status())) {
+        return packet.status();
+      }
     }
     if (interrupted()) return absl::CancelledError("interrupted by a signal");
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("process ", pid_,
-                   " handed its sockets over and does not end; it still holds the "
-                   "data directory"));
+      absl::StrCat("process ", pid_, gone ? " let this one go" : " handed its sockets over",
+                   " and does not end; it still holds the data directory"));
 }
 
 }  // namespace gyre

@@ -109,12 +109,13 @@ class Takeover {
   // From here on the other process drains. Nothing that can fail should be left.
   absl::Status Commit();
   // Waits until the other process has released its data. DEADLINE_EXCEEDED after
-  // `timeout_ms`; CANCELLED when `interrupted` says so. A process that ends without a
-  // word has released it, too.
+  // `timeout_ms`; CANCELLED when `interrupted` says so. A process that has ended without a
+  // word has released it, too; that it closed the connection does not say so much.
   absl::Status AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted);
 
  private:
   UniqueFd peer_;
+  UniqueFd process_;  // a pidfd
   int pid_ = 0;
   std::vector<ListenSocket> sockets_;
 };

@@ -1,6 +1,7 @@
 #include "engine/process/takeover_messages.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -64,6 +65,20 @@ bool PeerIsSameUser(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
+absl::StatusOr<UniqueFd> PeerProcess(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return absl::UnavailableError(std::strerror(errno));
+  }
+  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!process.valid()) {
+    return absl::UnavailableError(
+        absl::StrCat("process ", peer.pid, " there: ", std::strerror(errno)));
+  }
+  return process;
+}
+
 absl::Status SendPacket(int fd, absl::string_view text, const std::vector<int>& fds) {
   iovec part = {const_cast<char*>(text.data()), text.size()};
   std::vector<char> control(fds.empty() ? 0 : CMSG_SPACE(fds.size() * sizeof(int)));
@@ -116,13 +131,17 @@ absl::StatusOr<TakeoverPacket> ReceivePacket(int fd) {
   return packet;
 }
 
-absl::StatusOr<TakeoverPacket> AwaitPacket(int fd, int64_t timeout_ms) {
+bool Await(int fd, int64_t timeout_ms) {
   pollfd entry = {fd, POLLIN, 0};
   int ready;
   do {
     ready = poll(&entry, 1, static_cast<int>(timeout_ms));
   } while (ready < 0 && errno == EINTR);
-  if (ready == 0) return absl::DeadlineExceededError("no answer");
+  return ready != 0;
+}
+
+absl::StatusOr<TakeoverPacket> AwaitPacket(int fd, int64_t timeout_ms) {
+  if (!Await(fd, timeout_ms)) return absl::DeadlineExceededError("no answer");
   return ReceivePacket(fd);
 }
 

@@ -43,10 +43,15 @@ absl::StatusOr<std::vector<ListenSocket>> SocketsOf(absl::string_view lines,
 absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path);
 // Whether the process at the other end runs as this one's user.
 bool PeerIsSameUser(int fd);
+// A pidfd of the process at the other end: readable when it has ended, and every file it
+// had open is closed.
+absl::StatusOr<UniqueFd> PeerProcess(int fd);
 
 absl::Status SendPacket(int fd, absl::string_view text, const std::vector<int>& fds);
 // What is there now; UNAVAILABLE when nothing is.
 absl::StatusOr<TakeoverPacket> ReceivePacket(int fd);
+// Whether it is readable, or past being so, within `timeout_ms`.
+bool Await(int fd, int64_t timeout_ms);
 // DEADLINE_EXCEEDED after `timeout_ms`.
 absl::StatusOr<TakeoverPacket> AwaitPacket(int fd, int64_t timeout_ms);
 
