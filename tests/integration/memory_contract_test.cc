@@ -163,6 +163,28 @@ TEST_F(MemoryContractTest, AReaderThatDripsIsClosedWhileOthersWait) {
   EXPECT_EQ(server->Metric(kStalled), 1);
 }
 
+TEST_F(MemoryContractTest, WhoWaitsForAnswerMemoryIsNotOvertakenByOneThatAsksOnAndOn) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  constexpr int kRequests = 60;
+  Client greedy(server->port());
+  ExpectAnswer(greedy, 3'000'000);
+  Client patient(server->port());
+  ExpectAnswer(patient, 3'000'000);
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) requests += Framed("answer 3000000");
+  greedy.Send(requests);
+  std::atomic<int> answered{0};
+  std::thread reader([&] {
+    while (answered < kRequests && greedy.ReadFrame().size() == 3'000'000) ++answered;
+  });
+  ASSERT_TRUE(AwaitTrue([&] { return answered > 0; }));
+  patient.SendFrame("answer 3000000");
+  EXPECT_EQ(patient.ReadFrame().size(), 3'000'000u);
+  EXPECT_LT(answered, kRequests / 2);
+  reader.join();
+  EXPECT_EQ(answered, kRequests);
+}
+
 TEST_F(MemoryContractTest, ARequestLimitThatCouldNeverBeReachedIsRefused) {
   const auto server = ServeRequests();
   ConnectionOptions options = server->server().connection_options();

@@ -197,7 +197,7 @@ bool Processor::RunOnce(int64_t now_ns) {
       response_budget_.HasRoomAhead() ? options_.connection.receive_ahead_bytes : 0;
   if (WatchesPartials()) next_deadline_ns_ = std::min(next_deadline_ns_, partial_check_ns_);
   if (options_.reap_every_turn) return worked;
-  return !turns_.empty() || !yielded_.empty() || !MailboxesEmpty();
+  return !turns_.empty() || !yielded_.empty() || !MailboxesEmpty() || CanServeResponseWaiters();
 }
 
 int64_t Processor::NextDeadlineNs() const {

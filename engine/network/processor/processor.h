@@ -215,6 +215,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool HasResponseWaiters() const GYRE_REQUIRES_OWNER(owner_) {
     return !response_waiters_.empty() || !small_response_waiters_.empty();
   }
+  // What they wait for has come back since.
+  bool CanServeResponseWaiters() const GYRE_REQUIRES_OWNER(owner_);
   void ServeResponseWaiters() GYRE_REQUIRES_OWNER(owner_);
   void EnforceResponseBudget() GYRE_REQUIRES_OWNER(owner_);
   void UpdateResponseBudget() GYRE_REQUIRES_OWNER(owner_);
@@ -313,6 +315,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, RangeTag> range_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> response_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, RangeTag> small_response_waiters_ ABSL_GUARDED_BY(owner_);
+  // Whose turn in the line it is now; until it has asked.
+  const Slot* served_waiter_ ABSL_GUARDED_BY(owner_) = nullptr;
   IntrusiveList<MemoryWait, MemoryTag> memory_waiters_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<RequestRun, ParkedTag> parked_runs_[kMaxLanes] ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);

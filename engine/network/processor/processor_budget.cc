@@ -9,8 +9,12 @@
 namespace gyre {
 
 bool Processor::MayAskForResponse(Slot& slot) {
-  const bool must_wait =
-      slot.large_responses ? response_budget_.IsExhausted() : response_budget_.IsOverdrawn();
+  // Who is answered at length and goes on asking would else take at once what it gives
+  // back, before anybody who waits for it.
+  const bool is_its_turn =
+      std::exchange(served_waiter_, nullptr) == &slot || response_waiters_.empty();
+  const bool must_wait = slot.large_responses ? !is_its_turn || response_budget_.IsExhausted()
+                                              : response_budget_.IsOverdrawn();
   if (!must_wait) return true;
   metrics_.memory_waits.Increment();
   OnShortMemory();
@@ -67,11 +71,18 @@ void Processor::CountSent(Slot& slot) {
   if (front != nullptr) HoldAnswer(slot, front, front->response().memory_bytes());
 }
 
+bool Processor::CanServeResponseWaiters() const {
+  return (!small_response_waiters_.empty() && !response_budget_.IsOverdrawn()) ||
+         (!response_waiters_.empty() && !response_budget_.IsExhausted());
+}
+
 void Processor::ServeResponseWaiters() {
   const auto serve = [this](Slot* slot) {
     owner_.Assert();
     slot->connection.SetWaitingForMemory(false);
+    served_waiter_ = slot;
     Settle(*slot);
+    served_waiter_ = nullptr;
   };
   while (!small_response_waiters_.empty() && !response_budget_.IsOverdrawn()) {
     serve(small_response_waiters_.PopFront());
