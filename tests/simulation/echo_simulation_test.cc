@@ -267,7 +267,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   const bool large_frames = random.OneIn(16);
   if (random.OneIn(2)) {
     // Partial frames of all clients fit, unless one may be closed to let the others go.
-    options.queued_max_request_bytes = large_frames ? 1'400'000 : faults ? 10'000 : 17'000;
+    options.queued_max_request_bytes = large_frames ? 1'500'000 : faults ? 10'000 : 17'000;
     if (!large_frames) options.processor.connection.socket_request_max_bytes = 5'000;
   }
   if (world.short_memory) {
