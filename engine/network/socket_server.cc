@@ -54,6 +54,11 @@ SocketServerOptions WithBudget(SocketServerOptions options) {
   return options;
 }
 
+// As in Kafka, an only listener is not protected, whoever uses it.
+bool IsProtected(const SocketServerOptions& options, const ListenerOptions& listener) {
+  return (listener.privileged || listener.inter_broker) && options.listeners.size() > 1;
+}
+
 ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
                                       int32_t descriptor_maximum) {
   ConnectionQuotaOptions quotas;
@@ -65,13 +70,12 @@ ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
   quotas.descriptor_maximum = descriptor_maximum;
   quotas.listeners.clear();
   for (const ListenerOptions& listener : options.listeners) {
-    quotas.listeners.push_back(ListenerQuota{
-        .name = listener.endpoint.listener_name,
-        .is_protected =
-            (listener.privileged || listener.inter_broker) && options.listeners.size() > 1,
-        .max_connections = listener.max_connections,
-        .max_connection_creation_rate = listener.max_connection_creation_rate,
-        .sheds_when_full = listener.when_full == ListenerOptions::WhenFull::kShed});
+    quotas.listeners.push_back(
+        ListenerQuota{.name = listener.endpoint.listener_name,
+                      .is_protected = IsProtected(options, listener),
+                      .max_connections = listener.max_connections,
+                      .max_connection_creation_rate = listener.max_connection_creation_rate,
+                      .sheds_when_full = listener.when_full == ListenerOptions::WhenFull::kShed});
   }
   return quotas;
 }
@@ -283,8 +287,8 @@ bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
 void SocketServer::State::OnExcessConnections() {
   for (size_t i = 0; i < listeners.size(); ++i) {
     const ListenerOptions& listener = options.listeners[i];
-    const bool may_have_to = (!listener.privileged && !listener.inter_broker) ||
-                             listener.when_full == ListenerOptions::WhenFull::kShed;
+    const bool may_have_to =
+        !IsProtected(options, listener) || listener.when_full == ListenerOptions::WhenFull::kShed;
     if (may_have_to) listeners[i]->processors().set().Shed();
   }
 }

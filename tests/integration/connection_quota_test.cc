@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -105,6 +106,7 @@ TEST_P(ConnectionQuotaTest, AnOverrideGivesOneAddressItsOwnMaximum) {
 TEST_P(ConnectionQuotaTest, OverItsRateAnAddressIsHeldUnservedAndThenClosed) {
   auto server =
       Serve([](SocketServerOptions& options) { options.max_connection_creation_rate_per_ip = 1; });
+  const auto before = std::chrono::steady_clock::now();
   Client a(server->port());
   EXPECT_TRUE(Served(a, "a"));
   std::vector<Client> throttled;
@@ -116,7 +118,9 @@ TEST_P(ConnectionQuotaTest, OverItsRateAnAddressIsHeldUnservedAndThenClosed) {
   EXPECT_EQ(server->server().connection_count(), 1) << "they are not counted";
   EXPECT_EQ(server->server().connection_quotas().held(), 0);
   // Only the one that is admitted is not disturbed.
+  // Each is held until one more would have passed: a second after the first.
   for (Client& client : throttled) EXPECT_TRUE(client.AtEnd());
+  EXPECT_GE(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
   EXPECT_TRUE(Served(a, "a again"));
   EXPECT_EQ(OfListener(*server, "connection_accept"), 1);
   EXPECT_EQ(OfListener(*server, "connection_accept_throttle"), 0);
@@ -253,6 +257,20 @@ TEST_P(ConnectionQuotaTest, ALoweredMaximumShedsAndARaisedOneLetsWaitersIn) {
     alive += client.ReadFrame() == "alive?";
   }
   EXPECT_EQ(alive, 7);
+}
+
+TEST_P(ConnectionQuotaTest, TheOnlyListenerIsNotProtectedWhoeverUsesIt) {
+  auto server = Serve([](SocketServerOptions& options) {
+    options.listeners = {Named("BROKERS://127.0.0.1:0")};
+    options.listeners[0].inter_broker = true;
+  });
+  std::vector<Client> clients;
+  for (int i = 0; i < 5; ++i) {
+    clients.emplace_back(server->port());
+    ASSERT_TRUE(Served(clients.back(), "hello"));
+  }
+  ASSERT_TRUE(server->server().connection_quotas().SetMaxConnections(2).ok());
+  EXPECT_TRUE(server->AwaitConnections(2));
 }
 
 // --- who accepts ---------------------------------------------------------------------------
