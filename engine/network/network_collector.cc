@@ -150,6 +150,8 @@ void NetworkCollector::CollectPlanes(MetricSink& sink) {
     sink.Gauge("gyre_request_lane_queue_size", "Of these, by lane.",
                MetricLabel("lane", channel.lane_name(lane)),
                static_cast<double>(channel.queued_runs(lane)));
+    sink.Gauge("gyre_request_lane_weight", "The lane's share of handlers' turns, in requests.",
+               MetricLabel("lane", channel.lane_name(lane)), channel.lane_weight(lane));
   }
   const MemoryPool& memory = data_plane_.memory();
   const bool bounded = memory.capacity_bytes() != MemoryPool::kUnbounded;

@@ -51,6 +51,9 @@ NetworkMetrics::NetworkMetrics(MetricRegistry* registry) : registry_(registry) {
       r.AddCounter("network_file_spliced_bytes_total", "File bytes sent through a pipe.");
   file_pipes_exhausted = r.AddCounter("network_file_pipes_exhausted_total",
                                       "Cold chunks copied because no pipe was free.");
+  file_sends_short = r.AddCounter("network_file_short_sends_total",
+                                  "Sendfiles and splices that the socket took a part of, or "
+                                  "nothing, and that waited for their reader.");
   responses_stalled = r.AddCounter(
       "network_responses_stalled_total",
       "Connections closed because they did not read while others waited for their memory.");

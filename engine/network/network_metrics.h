@@ -44,6 +44,7 @@ struct NetworkMetrics {
   Counter file_bytes_sendfile;
   Counter file_bytes_spliced;
   Counter file_pipes_exhausted;  // cold chunks copied because no pipe was free
+  Counter file_sends_short;      // sendfiles and splices that found the socket full
   Counter responses_stalled;     // readers cut off because others waited for their memory
   Counter responses_shed;        // holders cut off because memory would not hold it all
   Counter partials_broken;       // unfinished requests cut off for what they held

@@ -18,6 +18,7 @@
 #include "engine/network/listener_overrides.h"
 #include "engine/network/listener_runtime.h"
 #include "engine/network/listener_threads.h"
+#include "engine/network/memory_collector.h"
 #include "engine/network/memory_plan.h"
 #include "engine/network/network_collector.h"
 #include "engine/network/network_health.h"
@@ -156,6 +157,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   ListenerThreads listener_threads;
   std::vector<Endpoint> bound_endpoints;
   std::unique_ptr<NetworkCollector> collector;
+  std::unique_ptr<MemoryCollector> memory_collector;
   bool opened = false;
   bool started = false;
   bool stopped = false;
@@ -260,6 +262,8 @@ void SocketServer::State::RegisterGauges() {
   collector = std::make_unique<NetworkCollector>(clock, metrics.threads, quotas, data_plane,
                                                  std::move(control_planes));
   options.metrics->AddCollector(collector.get());
+  memory_collector = std::make_unique<MemoryCollector>(*slab, large_ranges);
+  options.metrics->AddCollector(memory_collector.get());
 }
 
 void SocketServer::State::StopAccepting() {
@@ -295,7 +299,10 @@ void SocketServer::State::OnExcessConnections() {
 
 void SocketServer::State::Stop() {
   if (std::exchange(stopped, true)) return;
-  if (collector != nullptr) options.metrics->RemoveCollector(collector.get());
+  if (collector != nullptr) {
+    options.metrics->RemoveCollector(collector.get());
+    options.metrics->RemoveCollector(memory_collector.get());
+  }
   if (!started) return;
   StopAccepting();
   for (const auto& listener : listeners) listener->CloseAll();

@@ -195,8 +195,8 @@ bool ResponseSender::Sendfile(ConnectionSlot& slot, const FileSlice& slice, int6
   metrics_.file_bytes_sendfile.Add(sent.bytes());
   OnFileBytesSent(slot, sent.bytes());
   if (sent.bytes() < chunk_bytes) {
-    // Short: the socket is full (or the file ended, which the next call tells).
-    WaitWritable(slot);
+    // The socket is full (or the file ended, which the next call tells).
+    OnShortSend(slot);
     return false;
   }
   return true;
@@ -206,7 +206,7 @@ bool ResponseSender::OnNothingSent(ConnectionSlot& slot, const IoResult& sent,
                                    const char* if_none) {
   if (sent.error() == EINTR) return true;
   if (sent.would_block()) {
-    WaitWritable(slot);
+    OnShortSend(slot);
   } else if (sent.ok()) {
     Fail(slot, if_none);
   } else {
@@ -259,7 +259,7 @@ bool ResponseSender::DrainPipe(ConnectionSlot& slot) {
   transfer.pipe_bytes -= static_cast<uint32_t>(sent.bytes());
   OnFileBytesSent(slot, sent.bytes());
   if (transfer.pipe_bytes > 0) {
-    WaitWritable(slot);
+    OnShortSend(slot);
     return false;
   }
   ReleasePipe(transfer);
@@ -341,6 +341,11 @@ ConnectionSlot* ResponseSender::OnZeroCopy(const uring::Completion& completion) 
   if (zero_copy_.OnSent(completion)) sent.result = IoResult::Error(EINTR);
   OnCompletion(*slot, Operation::kSend, sent);
   return slot;
+}
+
+void ResponseSender::OnShortSend(ConnectionSlot& slot) {
+  metrics_.file_sends_short.Increment();
+  WaitWritable(slot);
 }
 
 void ResponseSender::WaitWritable(ConnectionSlot& slot) {

@@ -106,6 +106,7 @@ class ResponseSender {
   // False: a file ended early.
   bool CopySmallSlices(ConnectionSlot& slot, uint32_t index);
   bool CopyParts(const ConnectionSlot& slot) const;
+  void OnShortSend(ConnectionSlot& slot);
   void WaitWritable(ConnectionSlot& slot);
   void SetBusy(ConnectionSlot& slot, ConnectionSlot::SendOperation operation);
   void Fail(ConnectionSlot& slot, const char* reason);

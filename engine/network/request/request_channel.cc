@@ -39,7 +39,7 @@ RequestRun* RequestChannel::TryTake(LaneScheduler& scheduler) {
   if (lanes_.size() == 1) return TryTakeFrom(0);
   return scheduler.Next(
       lane_count(), [this](int lane) { return TryTakeFrom(lane); },
-      [this](int lane) { return lanes_[Index(lane)]->weight.load(std::memory_order_relaxed); });
+      [this](int lane) { return lane_weight(lane); });
 }
 
 RequestRun* RequestChannel::TryTakeFrom(int lane_index) {

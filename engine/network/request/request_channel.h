@@ -66,6 +66,9 @@ class RequestChannel final : public ContinuationLane {
   void SetLaneWeight(int lane, int32_t weight) {
     lanes_[Index(lane)]->weight.store(weight, std::memory_order_relaxed);
   }
+  int32_t lane_weight(int lane) const {
+    return lanes_[Index(lane)]->weight.load(std::memory_order_relaxed);
+  }
   void Post(Continuation* continuation) override;
   void DropAll() override;
   const Clock& clock() const { return clock_; }
