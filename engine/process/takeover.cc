@@ -31,6 +31,22 @@ absl::Status Failed(const std::string& path, absl::string_view what) {
       absl::StrCat("takeover_socket=", path, ": ", what, ": ", std::strerror(errno)));
 }
 
+// Removes what a process left that is gone.
+absl::Status RemoveLeftSocket(const std::string& path, const sockaddr_un& address) {
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return absl::OkStatus();
+  const UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+      errno != ECONNREFUSED) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("takeover_socket=", path,
+                     ": another process listens there; give each data directory a socket of "
+                     "its own"));
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckTakeoverSocket(const std::string& path) {
@@ -54,18 +70,13 @@ absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options optio
   UniqueFd listen_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   UniqueFd wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!listen_fd.valid() || !wake_fd.valid()) return Failed(options.path, "socket");
-  // Only a socket is removed: the caller holds the data directory, so whoever made it
-  // is gone or has handed over.
-  struct stat file = {};
-  if (lstat(options.path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
-    unlink(options.path.c_str());
+  GYRE_RETURN_IF_ERROR(RemoveLeftSocket(options.path, address));
+  // Nobody else may even connect. The file gets the mode that the socket has; a umask
+  // would be that of the files, too, which other threads make meanwhile.
+  if (fchmod(listen_fd.get(), 0600) != 0) return Failed(options.path, "fchmod");
+  if (bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Failed(options.path, "bind");
   }
-  // Nobody else may even connect.
-  const mode_t mask = umask(0177);
-  const int bound =
-      bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  umask(mask);
-  if (bound != 0) return Failed(options.path, "bind");
   if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
   std::unique_ptr<TakeoverPoint> point(
       new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake_fd)));
@@ -219,9 +230,11 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
     return absl::PermissionDeniedError(
         absl::StrCat("takeover_socket=", path, ": the process there runs as another user"));
   }
-  GYRE_ASSIGN_OR_RETURN(takeover.process_, PeerProcess(fd), path);
-  GYRE_RETURN_IF_ERROR(SendPacket(fd, absl::StrCat(kTakeoverHello, terms), {}), path);
-  absl::StatusOr<TakeoverPacket> packet = AwaitPacket(fd, timeout_ms);
+  takeover.process_ = PeerProcess(fd);
+  absl::StatusOr<TakeoverPacket> packet = TakeoverPacket();
+  if (SendPacket(fd, absl::StrCat(kTakeoverHello, terms), {}).ok()) {
+    packet = AwaitPacket(fd, timeout_ms);
+  }
   if (absl::IsDeadlineExceeded(packet.status())) {
     return absl::DeadlineExceededError(
         absl::StrCat("takeover_socket=", path,
@@ -230,6 +243,11 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
   }
   GYRE_RETURN_IF_ERROR(packet.status(), path);
   absl::string_view text = packet->text;
+  if (text.empty()) {
+    return absl::UnavailableError(absl::StrCat(
+        "takeover_socket=", path,
+        ": the process there went instead of answering; it has ended or is being taken over"));
+  }
   if (absl::ConsumePrefix(&text, kTakeoverRefuse)) {
     return absl::FailedPreconditionError(
         absl::StrCat("takeover_socket=", path, ": the process there refuses: ", text));
@@ -255,7 +273,7 @@ absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>
   bool gone = false;  // the connection; the process may still end
   for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
     if (gone) {
-      if (Await(process_.get(), kLookMs)) {
+      if (!process_.valid() || Await(process_.get(), kLookMs)) {
         LOG(WARNING) << "process " << pid_ << " ended without handing over; its logs are recovered";
         return absl::OkStatus();
       }

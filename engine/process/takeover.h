@@ -55,7 +55,8 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
     int64_t peer_timeout_ms = 10'000;
   };
 
-  // Replaces a file that a process left which is gone. Errors name the path.
+  // Replaces a file that a process left which is gone; ALREADY_EXISTS when one still
+  // listens there. Errors name the path.
   static absl::StatusOr<std::unique_ptr<TakeoverPoint>> Open(Options options, const Clock& clock);
   ~TakeoverPoint() override;
 
@@ -115,7 +116,7 @@ class Takeover {
 
  private:
   UniqueFd peer_;
-  UniqueFd process_;  // a pidfd
+  UniqueFd process_;  // see PeerProcess
   int pid_ = 0;
   std::vector<ListenSocket> sockets_;
 };

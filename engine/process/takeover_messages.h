@@ -44,8 +44,8 @@ absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path);
 // Whether the process at the other end runs as this one's user.
 bool PeerIsSameUser(int fd);
 // A pidfd of the process at the other end: readable when it has ended, and every file it
-// had open is closed.
-absl::StatusOr<UniqueFd> PeerProcess(int fd);
+// had open is closed. Not valid where it has no number here (another PID namespace).
+UniqueFd PeerProcess(int fd);
 
 absl::Status SendPacket(int fd, absl::string_view text, const std::vector<int>& fds);
 // What is there now; UNAVAILABLE when nothing is.

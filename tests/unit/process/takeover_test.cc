@@ -134,6 +134,55 @@ TEST_F(TakeoverTest, OnlyTheUserMayConnect) {
   EXPECT_EQ(file.st_mode & 0777, 0600u);
 }
 
+TEST_F(TakeoverTest, FilesThatOthersMakeMeanwhileKeepTheirModes) {
+  const std::string path = absl::StrCat(path_, ".other");
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) {
+      const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
+      struct stat file = {};
+      EXPECT_EQ(fstat(fd.get(), &file), 0);
+      EXPECT_EQ(file.st_mode & 0700, 0600u);
+      EXPECT_EQ(file.st_mode & 040, 040u);
+      if (file.st_mode == 0) break;
+      unlink(path.c_str());
+    }
+  });
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Open().ok());
+    point_.reset();
+  }
+  stop = true;
+  other.join();
+}
+
+TEST_F(TakeoverTest, ASocketBehindWhichAnotherProcessListensIsLeftToIt) {
+  ASSERT_TRUE(Open().ok());
+  std::unique_ptr<TakeoverPoint> first = std::move(point_);
+  const absl::Status second = Open();
+  EXPECT_TRUE(absl::IsAlreadyExists(second)) << second;
+  EXPECT_TRUE(absl::StrContains(second.message(), path_)) << second;
+  point_.reset();
+  EXPECT_TRUE(Begin().ok()) << "the first one's is gone";
+  first.reset();
+  EXPECT_TRUE(Open().ok());
+}
+
+// As when it is being taken over by another one: its backlog is reset.
+TEST_F(TakeoverTest, AProcessThatGoesInsteadOfAnsweringIsToldSo) {
+  UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = *UnixAddress(path_);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener.get(), 4), 0);
+  absl::Status status;
+  std::thread asking([&] { status = Begin().status(); });
+  ASSERT_TRUE(Await(listener.get(), kTimeoutMs));
+  listener.Reset();
+  asking.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "being taken over")) << status;
+}
+
 TEST_F(TakeoverTest, ASuccessorThatLeavesBeforeItsCommitChangesNothing) {
   ASSERT_TRUE(Open().ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Begin().ok());
