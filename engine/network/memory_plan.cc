@@ -68,7 +68,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const SocketServerOptions& options) {
   const int64_t asked = options.queued_max_request_bytes;
   plan.request_bytes = asked > 0 ? asked : MemoryPool::kUnbounded;
   plan.response_bytes = ResponseBudget::kUnbounded;
-  plan.pinned_bytes = options.processor.zero_copy_max_pinned_bytes;
+  plan.pinned_bytes = options.processor.connection.zero_copy_max_pinned_bytes;
   const int64_t limit = options.memory_limit_bytes;
   plan.privileged_request_bytes =
       asked > 0 || limit > 0 ? LargestRequest(options) : MemoryPool::kUnbounded;

@@ -79,6 +79,9 @@ absl::Status CheckConnection(const SocketServerOptions& options,
   GYRE_RETURN_IF_ERROR(AtLeast("max_in_flight_bytes_per_connection",
                                connection.max_in_flight_bytes_per_connection, 1));
   GYRE_RETURN_IF_ERROR(AtLeast("dispatch_quantum_bytes", connection.dispatch_quantum_bytes, 1));
+  GYRE_RETURN_IF_ERROR(AtLeast("receive_ahead_bytes", connection.receive_ahead_bytes, 0));
+  GYRE_RETURN_IF_ERROR(
+      AtLeast("zero_copy_max_pinned_bytes", connection.zero_copy_max_pinned_bytes, 0));
   if (options.lanes.size() > size_t{kMaxLanes}) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.lanes.size(), " lanes; there are at most ", kMaxLanes));
@@ -103,10 +106,8 @@ absl::Status CheckConnection(const SocketServerOptions& options,
 absl::Status CheckLiveOptions(const SocketServerOptions& options,
                               const ConnectionOptions& connection) {
   const ConnectionOptions& before = options.processor.connection;
-  if (connection.receive_ahead_bytes != before.receive_ahead_bytes ||
-      connection.dispatch != before.dispatch) {
-    return absl::InvalidArgumentError(
-        "receive_ahead_bytes and dispatch take effect at a start only");
+  if (connection.dispatch != before.dispatch) {
+    return absl::InvalidArgumentError("dispatch takes effect at a start only");
   }
   // A privileged listener's budget was cut to the largest request of the start.
   const bool has_privileged =

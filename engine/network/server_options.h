@@ -101,6 +101,7 @@ struct ConnectionOptions {
   // answer's until it is sent; files count nothing). A single one may be larger.
   int32_t max_in_flight_requests_per_connection = 1;
   int64_t max_in_flight_bytes_per_connection = 8 * 1024 * 1024;
+  // Of requests that must wait for their turn; 0: a receive at a time, when none waits.
   int64_t receive_ahead_bytes = 64 * 1024;
   Dispatch dispatch = Dispatch::kPool;
   FileTransfer file_transfer = FileTransfer::kAuto;
@@ -121,6 +122,14 @@ struct ConnectionOptions {
   // none. Below about 16 KiB pinning pages costs more than copying them, on cards
   // that send them as they are.
   int64_t zero_copy_min_bytes = 16 * 1024;
+  // Bytes one processor may have lent to the kernel by zero copy, of which one
+  // connection may have an eighth; beyond that they are copied. SocketServer lowers it to
+  // what memory_limit_bytes leaves.
+  int64_t zero_copy_max_pinned_bytes = 16 * 1024 * 1024;
+  // What all processors together may hold in memory of answers and of bytes received
+  // ahead, each an equal share; beyond it requests wait, and slow readers are closed.
+  // SocketServer sets it from its limit, for response_budget_processors.
+  int64_t response_budget_bytes = INT64_MAX;
 };
 
 // Set on the listening socket; accepted ones inherit them, with TCP_NODELAY and
@@ -141,16 +150,9 @@ struct ProcessorOptions {
   uint32_t receive_buffer_bytes = 16 * 1024;
   uint32_t receive_buffer_count = 512;
   uint32_t max_connections = 1 << 16;
-  // Bytes one processor may have lent to the kernel by zero copy, of which one
-  // connection may have an eighth; beyond that they are copied.
-  int64_t zero_copy_max_pinned_bytes = 16 * 1024 * 1024;
   // A connection that is to be closed is reset when the peer has not acknowledged
   // what it pins by then.
   int64_t zero_copy_close_timeout_ms = 3'000;
-  // What all processors together may hold in memory of answers and of bytes received
-  // ahead, each an equal share; beyond it requests wait, and slow readers are closed.
-  // SocketServer sets it from its limit, for so many processors.
-  int64_t response_budget_bytes = INT64_MAX;
   int64_t response_budget_processors = 1;
   // While requests wait so, a reader that is so far behind with taking its answers, at
   // the rate of Pace, is closed.

@@ -49,15 +49,25 @@ MemoryPlan PlanOrNone(const SocketServerOptions& options) {
 SocketServerOptions WithBudget(SocketServerOptions options) {
   if (options.memory_limit_bytes <= 0) return options;
   const MemoryPlan plan = PlanOrNone(options);
-  options.processor.response_budget_bytes = plan.response_bytes;
+  options.processor.connection.response_budget_bytes = plan.response_bytes;
+  options.processor.connection.zero_copy_max_pinned_bytes = plan.pinned_bytes;
   options.processor.response_budget_processors = ProcessorCount(options);
-  options.processor.zero_copy_max_pinned_bytes = plan.pinned_bytes;
   return options;
 }
 
 // As in Kafka, an only listener is not protected, whoever uses it.
 bool IsProtected(const SocketServerOptions& options, const ListenerOptions& listener) {
   return (listener.privileged || listener.inter_broker) && options.listeners.size() > 1;
+}
+
+// What `connection` asks for, within the limits of a server started with `options`: what
+// zero copy may pin comes out of the answers' part.
+ConnectionOptions WithinLimits(SocketServerOptions options, ConnectionOptions connection) {
+  options.processor.connection.zero_copy_max_pinned_bytes = connection.zero_copy_max_pinned_bytes;
+  const ConnectionOptions planned = WithBudget(std::move(options)).processor.connection;
+  connection.zero_copy_max_pinned_bytes = planned.zero_copy_max_pinned_bytes;
+  connection.response_budget_bytes = planned.response_budget_bytes;
+  return connection;
 }
 
 ConnectionQuotaOptions QuotaOptionsOf(const SocketServerOptions& options,
@@ -457,9 +467,11 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
   State& state = *state_;
   GYRE_RETURN_IF_ERROR(CheckLiveOptions(state.options, options));
   GYRE_RETURN_IF_ERROR(state.CheckRequestFits(options.socket_request_max_bytes));
-  state.connection_options = options;
+  state.connection_options = WithinLimits(state.options, options);
   state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
-  for (const auto& listener : state.listeners) listener->SetConnectionOptions(options);
+  for (const auto& listener : state.listeners) {
+    listener->SetConnectionOptions(state.connection_options);
+  }
   return absl::OkStatus();
 }
 

@@ -102,8 +102,8 @@ class SocketServer {
   // --- while it serves: from any one thread at a time ------------------------------
   const ConnectionOptions& connection_options() const;
   // Connections, those that are there too, go on with these from their processor's next
-  // turn. An error says what is good; nothing changed then. How far is received ahead and
-  // the dispatch stay as they were at the start.
+  // turn. An error says what is good; nothing changed then. The dispatch stays as it was at
+  // the start.
   absl::Status SetConnectionOptions(const ConnectionOptions& options);
   // The lanes that are named get these weights; NOT_FOUND says which there is not.
   absl::Status SetLaneWeights(const std::vector<RequestLaneOptions>& lanes);

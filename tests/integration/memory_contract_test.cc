@@ -43,7 +43,7 @@ class MemoryContractTest : public ::testing::Test {
     return std::make_unique<TestServer>("", Answer, [stall_ms](SocketServerOptions& options) {
       options.num_network_threads = 1;
       options.sockets.send_buffer_bytes = 64 * 1024;
-      options.processor.response_budget_bytes = kBudget;
+      options.processor.connection.response_budget_bytes = kBudget;
       options.processor.response_stall_ms = stall_ms;
     });
   }

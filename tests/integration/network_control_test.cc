@@ -1,5 +1,5 @@
-// What a server tells of itself and lets be changed while it runs, which the admin pages
-// rest on: options, lists of connections, metrics, the slow-request log, health.
+// What a server tells of itself, which the admin pages rest on: lists of connections,
+// metrics, the slow-request log, health.
 #include <functional>
 #include <string>
 #include <thread>
@@ -21,52 +21,6 @@ using testing::AwaitTrue;
 using testing::Client;
 using testing::Held;
 using testing::TestServer;
-
-TEST(LiveOptions, AShorterIdleTimeClosesConnectionsThatAreThere) {
-  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
-    options.processor.connection.connections_max_idle_ms = -1;
-  });
-  Client client(server.port());
-  client.SendFrame("a");
-  EXPECT_EQ(client.ReadFrame(), "a");
-  ConnectionOptions options = server.server().connection_options();
-  options.connections_max_idle_ms = 50;
-  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
-  EXPECT_TRUE(client.AtEnd());
-  EXPECT_TRUE(server.AwaitMetric("network_connections_expired_total", 1));
-}
-
-TEST(LiveOptions, ALowerRequestLimitHoldsFromTheNextFrame) {
-  TestServer server("", testing::Echo);
-  Client client(server.port());
-  const std::string payload(1000, 'x');
-  client.SendFrame(payload);
-  EXPECT_EQ(client.ReadFrame(), payload);
-  ConnectionOptions options = server.server().connection_options();
-  options.socket_request_max_bytes = 999;
-  ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
-  client.SendFrame(payload);
-  EXPECT_TRUE(client.AtEnd());
-}
-
-TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {
-  TestServer server("", testing::Echo, [](SocketServerOptions& options) {
-    options.queued_max_request_bytes = 2'000'000;
-    options.processor.connection.socket_request_max_bytes = 1'000'000;
-  });
-  const ConnectionOptions before = server.server().connection_options();
-  ConnectionOptions options = before;
-  options.receive_ahead_bytes /= 2;
-  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
-  options = before;
-  options.max_in_flight_requests_per_connection = 0;
-  EXPECT_FALSE(server.server().SetConnectionOptions(options).ok());
-  options = before;
-  options.socket_request_max_bytes = 3'000'000;
-  const absl::Status status = server.server().SetConnectionOptions(options);
-  EXPECT_TRUE(absl::StrContains(status.message(), "2000000")) << status;
-  EXPECT_EQ(server.server().connection_options().socket_request_max_bytes, 1'000'000);
-}
 
 TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
   Held held;

@@ -135,6 +135,29 @@ TEST(ZeroCopyTest, TheThresholdChangesOnConnectionsThatAreThere) {
   }
 }
 
+TEST(ZeroCopyTest, WhatMayBePinnedChangesOnConnectionsThatAreThere) {
+  if (!KernelReports()) GTEST_SKIP() << "the kernel does not report zero-copy usage";
+  PatternServer pattern("");
+  SocketServer& server = pattern.server.server();
+  Client client(pattern.server.port());
+  constexpr int kAnswerBytes = 8'000 + 4;
+  int64_t sends = 0;
+  // {the bound, whether an answer, an eighth of it at most, is sent so}
+  for (const auto& [max_bytes, used] :
+       {std::pair(0, 0), std::pair(8 * kAnswerBytes, 1), std::pair(8 * kAnswerBytes - 1, 0),
+        std::pair(1 << 20, 1), std::pair(0, 0)}) {
+    ConnectionOptions options = server.connection_options();
+    options.zero_copy_max_pinned_bytes = max_bytes;
+    ASSERT_TRUE(server.SetConnectionOptions(options).ok());
+    ASSERT_EQ(server.ListConnections(10, 20'000).size(), 1u);
+    client.SendFrame("8000");
+    ASSERT_EQ(client.ReadFrame(), Pattern(8'000, 1));
+    sends += used;
+    EXPECT_EQ(pattern.server.Metric(kSends), sends) << max_bytes;
+    ASSERT_TRUE(AwaitTrue([&] { return pattern.server.Metric(kPinned) == 0; }));
+  }
+}
+
 TEST(ZeroCopyTest, APeerThatDoesNotAcknowledgeIsResetAtTheCloseDeadline) {
   if (!KernelReports()) GTEST_SKIP() << "the kernel does not report zero-copy usage";
   PatternServer pattern("", [](SocketServerOptions& options) {

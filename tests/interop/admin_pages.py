@@ -115,6 +115,9 @@ def a_live_flag_acts_at_once(server):
     finally:
         connection.close()
         check_equal(ask(server, "PUT", "/flags/connections_max_idle_ms", "600000")[0], 200, "PUT")
+    for name, values in (("zero_copy_max_pinned_bytes", ("0", "16777216")), ("receive_ahead_bytes", ("0", "65536"))):
+        for value in values:
+            check_equal(ask(server, "PUT", "/flags/" + name, value), (200, "%s=%s\n" % (name, value)), name)
     check("connections_max_idle_ms=600000" in ask(server, "GET", "/flags/connections_max_idle_ms")[1],
           "the flag has not its value")
 
@@ -129,6 +132,8 @@ def bad_writes_change_nothing(server):
             ("PUT", "/flags/no%0Asuch", "1", 404, "no\\nsuch"),
             ("PUT", "/flags/max_in_flight_requests_per_connection", "0", 400, "from 1 to 1024"),
             ("PUT", "/flags/zero_copy_min_bytes", "-2", 400, "from -1 to"),
+            ("PUT", "/flags/zero_copy_max_pinned_bytes", "-1", 400, "from 0 to"),
+            ("PUT", "/flags/receive_ahead_bytes", "-1", 400, "from 0 to"),
             ("PUT", "/flags/listener_overrides", "PLAINTEXT.num_network_threads=200", 400, "it can go to"),
             ("PUT", "/flags/listener_overrides", "NOBODY.num_network_threads=2", 404, "NOBODY"),
             ("PUT", "/flags/log_dirs", "/tmp", 409, "start"),

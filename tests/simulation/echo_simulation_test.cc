@@ -273,7 +273,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   if (world.short_memory) {
     // A file's piece and a frame are up to 13,000 bytes together, more than the least share.
     options.queued_max_request_bytes = large_frames ? 400'000 : random.Between(5'100, 8'000);
-    options.processor.response_budget_bytes = random.Between(8'000, 40'000);
+    options.processor.connection.response_budget_bytes = random.Between(8'000, 40'000);
     options.processor.response_budget_processors = options.processors;
     options.processor.response_stall_ms = random.Between(10, 1'000);
   }

@@ -39,7 +39,7 @@ SimServerOptions SimServerOptions::Tight(uint64_t seed) {
   options.ring.zero_copy = !random.OneIn(4);
   options.ring.zero_copy_copied_one_in = random.Below(4);
   processor.connection.zero_copy_min_bytes = random.OneIn(4) ? -1 : random.Between(1, 1024);
-  processor.zero_copy_max_pinned_bytes = int64_t{8192} << random.Below(8);
+  processor.connection.zero_copy_max_pinned_bytes = int64_t{8192} << random.Below(8);
   processor.zero_copy_close_timeout_ms = random.Between(0, 100);
   processor.splice_pipe_count = static_cast<int32_t>(random.Between(1, 3));
   processor.splice_pipe_bytes = 4096;

@@ -170,7 +170,7 @@ void RunSeed(uint64_t seed, Totals* totals) {
   options.ring.zero_copy = true;
   options.ring.zero_copy_copied_one_in = random.Below(4);
   options.processor.connection.zero_copy_min_bytes = random.Between(1, 600);
-  options.processor.zero_copy_max_pinned_bytes = int64_t{8'192} << random.Below(6);
+  options.processor.connection.zero_copy_max_pinned_bytes = int64_t{8'192} << random.Below(6);
   // Longer than any run: peers that read get every byte.
   options.processor.zero_copy_close_timeout_ms = 3'600'000;
   SimServer* server_pointer = nullptr;

@@ -77,6 +77,7 @@ class ResponseSender {
   // Cancels the send in flight (SendOperation::kZeroCopy).
   void CancelZeroCopy(ConnectionSlot& slot) { zero_copy_.Cancel(slot); }
   // The ring has the slab as fixed buffers.
+  int64_t zero_copy_excess_bytes() const { return zero_copy_.excess_bytes(); }
   void OnSlabRegistered() { zero_copy_.OnSlabRegistered(); }
   // Nothing of the slot is in flight and nothing more will be sent.
   void Abandon(ConnectionSlot& slot);

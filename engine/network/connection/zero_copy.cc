@@ -16,16 +16,15 @@ ZeroCopySends::ZeroCopySends(uring::Ring& ring, const SlabPool& slab,
     : ring_(ring),
       slab_(slab),
       options_(options.connection),
-      max_pinned_bytes_(options.zero_copy_max_pinned_bytes),
-      max_pinned_per_connection_(options.zero_copy_max_pinned_bytes / kConnectionShare),
       metrics_(metrics),
       available_(ring.send_zero_copy_available() && ring.zero_copy_is_reported()) {}
 
 bool ZeroCopySends::ShouldUse(const ConnectionSlot& slot, int64_t bytes) const {
   const int64_t min_bytes = options_.zero_copy_min_bytes;
+  const int64_t max_bytes = options_.zero_copy_max_pinned_bytes;
   return available_ && min_bytes >= 0 && bytes >= min_bytes && bytes > 0 && !slot.zero_copy_off &&
-         bytes <= max_pinned_per_connection_ - slot.zero_copy_pinned_bytes &&
-         bytes <= max_pinned_bytes_ - pinned_bytes_;
+         bytes <= max_bytes / kConnectionShare - slot.zero_copy_pinned_bytes &&
+         bytes <= max_bytes - pinned_bytes_;
 }
 
 void ZeroCopySends::Start(ConnectionSlot& slot, const iovec* parts, int count, int64_t bytes,

@@ -16,13 +16,14 @@
 // Owns: references to the buffers of sends whose notification is not in.
 // Borrows: ring, slab, options, metrics.
 // Invariant: a connection's pinned bytes are the sum over its records; both are
-// zero when no record is in use, and within the options' bounds always.
+// zero when no record is in use, and no send takes them beyond the options' bounds.
 #ifndef GYRE_ENGINE_NETWORK_CONNECTION_ZERO_COPY_H_
 #define GYRE_ENGINE_NETWORK_CONNECTION_ZERO_COPY_H_
 
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -67,6 +68,11 @@ class ZeroCopySends {
   void Cancel(ConnectionSlot& slot);
 
   int64_t pinned_bytes() const { return pinned_bytes_; }
+  // What is pinned beyond the options' bound, after that was lowered: no more is, and the
+  // peers' acknowledgements bring it down.
+  int64_t excess_bytes() const {
+    return std::max<int64_t>(0, pinned_bytes_ - options_.zero_copy_max_pinned_bytes);
+  }
   size_t in_use() const { return records_.size() - free_.size(); }
 
  private:
@@ -86,8 +92,6 @@ class ZeroCopySends {
   uring::Ring& ring_;
   const SlabPool& slab_;
   const ConnectionOptions& options_;  // as they are now
-  const int64_t max_pinned_bytes_;
-  const int64_t max_pinned_per_connection_;
   NetworkMetrics& metrics_;
   const bool available_;
   bool slab_registered_ = false;

@@ -28,7 +28,7 @@ Processor::Processor(ProcessorSeat& seat, const ProcessorOptions& options, const
       receive_buffers_(seat.receive_buffers()),
       intakes_(*ring_, metrics_, seat),
       table_(options_.max_connections, limits_, seat.first_generation()),
-      response_budget_(options_.response_budget_bytes),
+      response_budget_(options_.connection.response_budget_bytes),
       sender_(*this, *ring_, slab_, options_, metrics_),
       deadlines_(channel_.clock().NowNs()),
       completions_(kMaxCompletions) {

@@ -80,8 +80,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void BeginDrain();
   // Every connection is closed now.
   void CloseAll();
-  // Connections go on with these; how far they receive ahead and where handlers run
-  // stay as they were.
+  // Connections go on with these.
   void EnqueueOptions(const ConnectionOptions& options);
   // Adds the connections to `list`, a few in every turn.
   void EnqueueList(std::shared_ptr<ConnectionList> list);
@@ -219,6 +218,13 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   bool CanServeResponseWaiters() const GYRE_REQUIRES_OWNER(owner_);
   void ServeResponseWaiters() GYRE_REQUIRES_OWNER(owner_);
   void EnforceResponseBudget() GYRE_REQUIRES_OWNER(owner_);
+  // What its part of the response budget was made from.
+  struct BudgetShare {
+    int64_t total_bytes = 0;
+    int64_t sharers = 0;
+    int64_t lent_bytes = 0;
+    bool operator==(const BudgetShare&) const = default;
+  };
   void UpdateResponseBudget() GYRE_REQUIRES_OWNER(owner_);
   void CloseForMemory(Slot& slot, const char* reason) GYRE_REQUIRES_OWNER(owner_);
   void StartThrottle(Slot& slot, int64_t end_ns) GYRE_REQUIRES_OWNER(owner_);
@@ -333,7 +339,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
-  int64_t response_sharers_ ABSL_GUARDED_BY(owner_) = 0;
+  BudgetShare budget_share_ ABSL_GUARDED_BY(owner_);
   int64_t heap_trim_due_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t partial_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<PartialHolder> partial_holders_ ABSL_GUARDED_BY(owner_);  // kept for its memory

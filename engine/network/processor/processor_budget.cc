@@ -145,15 +145,22 @@ void Processor::CloseForMemory(Slot& slot, const char* reason) {
   Settle(slot);
 }
 
-// Their number changes; what rings came after the limit was divided is taken out.
+// Their number changes; what rings came after the limit was divided is taken out. So is
+// what zero copy still has beyond a bound that was lowered: that is answers' memory now.
 void Processor::UpdateResponseBudget() {
-  const int64_t count = std::max<int64_t>(1, metrics_.threads.processor_count());
-  if (!response_budget_.bounded() || count == response_sharers_) return;
-  response_sharers_ = count;
-  const int64_t total_bytes = options_.response_budget_bytes;
-  const int64_t more = std::max<int64_t>(0, count - options_.response_budget_processors);
+  if (!response_budget_.bounded()) return;
+  const BudgetShare share = {
+      .total_bytes = options_.connection.response_budget_bytes,
+      .sharers = std::max<int64_t>(1, metrics_.threads.processor_count()),
+      .lent_bytes = sender_.zero_copy_excess_bytes(),
+  };
+  if (share == budget_share_) return;
+  budget_share_ = share;
+  const int64_t more = std::max<int64_t>(0, share.sharers - options_.response_budget_processors);
   const int64_t ring_bytes = int64_t{options_.receive_buffer_bytes} * options_.receive_buffer_count;
-  response_budget_.SetCapacity(std::max<int64_t>(0, total_bytes - more * ring_bytes) / count);
+  const int64_t whole_bytes = std::max<int64_t>(0, share.total_bytes - more * ring_bytes);
+  response_budget_.SetCapacity(
+      std::max<int64_t>(0, whole_bytes / share.sharers - share.lent_bytes));
 }
 
 }  // namespace gyre

@@ -67,10 +67,14 @@ bool Processor::HandleControl() {
 
 void Processor::SetOptions(const ConnectionOptions& options) {
   options_.connection = options;
-  const bool new_limits = limits_.max_in_flight != options.max_in_flight_requests_per_connection ||
+  const int64_t ahead_bytes = options.receive_ahead_bytes;
+  const bool new_limits = limits_.complete_ahead_bytes != ahead_bytes ||
+                          limits_.max_in_flight != options.max_in_flight_requests_per_connection ||
                           limits_.max_in_flight_bytes != options.max_in_flight_bytes_per_connection;
   limits_.max_in_flight = options.max_in_flight_requests_per_connection;
   limits_.max_in_flight_bytes = options.max_in_flight_bytes_per_connection;
+  limits_.complete_ahead_bytes = ahead_bytes;
+  limits_.receive_ahead_bytes = response_budget_.HasRoomAhead() ? ahead_bytes : 0;
   table_.ForEach([this, new_limits](Slot& slot) {
     owner_.Assert();
     if (slot.connection.shutdown_done()) return;

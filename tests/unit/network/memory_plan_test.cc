@@ -68,7 +68,7 @@ TEST(MemoryPlanTest, WhatZeroCopyPinsComesFromTheAnswersPart) {
   SocketServerOptions options = Options(int64_t{1} << 29);
   const MemoryPlan with = *PlanMemory(options);
   EXPECT_GT(with.pinned_bytes, 0);
-  options.processor.zero_copy_max_pinned_bytes = 0;
+  options.processor.connection.zero_copy_max_pinned_bytes = 0;
   const MemoryPlan without = *PlanMemory(options);
   EXPECT_EQ(without.pinned_bytes, 0);
   EXPECT_EQ(without.response_bytes - with.response_bytes,

@@ -40,7 +40,7 @@ class ResponseSenderTest : public ::testing::Test, public ResponseSender::Host {
  protected:
   ResponseSenderTest() {
     options_.connection.zero_copy_min_bytes = 1000;
-    options_.zero_copy_max_pinned_bytes = 64'000;  // 8,000 for one connection
+    options_.connection.zero_copy_max_pinned_bytes = 64'000;  // 8,000 for one connection
     slot_ = table_.Acquire();
     slot_->transport = &plaintext_;
     slot_->fd = 7;
@@ -227,6 +227,18 @@ TEST_F(ResponseSenderTest, AConnectionOverItsShareOfPinnedBytesCopies) {
   EXPECT_EQ(again.kind, Kind::kSendZeroCopy);
   Sent(again, 4001);
   Notify(again);
+}
+
+TEST_F(ResponseSenderTest, WhatIsPinnedBeyondALoweredBoundIsTold) {
+  Respond({4000});
+  const Submission send = ring_.Take();
+  EXPECT_EQ(Sender().zero_copy_excess_bytes(), 0);
+  options_.connection.zero_copy_max_pinned_bytes = 1000;
+  EXPECT_EQ(Sender().zero_copy_excess_bytes(), 3000);
+  Sent(send, 4000);
+  EXPECT_EQ(Sender().zero_copy_excess_bytes(), 3000);
+  Notify(send);
+  EXPECT_EQ(Sender().zero_copy_excess_bytes(), 0);
 }
 
 TEST_F(ResponseSenderTest, AConnectionWhoseBytesAreCopiedAnywayIsSwitchedOff) {

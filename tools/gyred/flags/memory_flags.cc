@@ -12,6 +12,9 @@ DEFINE_int64(memory_limit_bytes, 0,
              "hold memory and hardly move: slow readers of large answers, slow senders of large "
              "requests.");
 DEFINE_int64(socket_request_max_bytes, 104857600, "A larger request closes its connection.");
+DEFINE_int64(receive_ahead_bytes, 65536,
+             "Of one connection's requests that must wait for their turn, so many bytes are "
+             "received meanwhile; what comes beyond them waits in its socket. 0: none.");
 
 namespace gyre {
 
@@ -30,13 +33,21 @@ absl::Status Apply(BrokerServerOptions& options) {
   }
   options.network.queued_max_request_bytes = FLAGS_queued_max_request_bytes;
   options.network.memory_limit_bytes = FLAGS_memory_limit_bytes;
-  options.network.processor.connection.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
+  ConnectionOptions& connection = options.network.processor.connection;
+  connection.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
+  connection.receive_ahead_bytes = FLAGS_receive_ahead_bytes;
   return absl::OkStatus();
 }
 
 absl::Status SetMaxRequest(BrokerServer& server) {
   return ChangeConnections(server, [](ConnectionOptions& options) {
     options.socket_request_max_bytes = FLAGS_socket_request_max_bytes;
+  });
+}
+
+absl::Status SetReceiveAhead(BrokerServer& server) {
+  return ChangeConnections(server, [](ConnectionOptions& options) {
+    options.receive_ahead_bytes = FLAGS_receive_ahead_bytes;
   });
 }
 
@@ -49,6 +60,7 @@ FlagGroup MemoryFlags() {
           FlagSpec("memory_limit_bytes").AtLeast(-1),
           FlagSpec("queued_max_request_bytes").AtLeast(-1),
           FlagSpec("socket_request_max_bytes").Between(1, kMaxRequestBytes).Live(&SetMaxRequest),
+          FlagSpec("receive_ahead_bytes").Between(0, int64_t{1} << 30).Live(&SetReceiveAhead),
       },
       &Apply};
 }

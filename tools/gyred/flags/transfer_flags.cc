@@ -19,7 +19,8 @@ DEFINE_int64(zero_copy_min_bytes, 16384,
              "off by itself on connections where the kernel copies after all.");
 DEFINE_int64(zero_copy_max_pinned_bytes, 16777216,
              "Bytes that each network thread may have lent to the kernel so; one connection may "
-             "have an eighth. Beyond it they are copied.");
+             "have an eighth. Beyond it they are copied. With memory_limit_bytes at most a quarter "
+             "of what it leaves for answers.");
 
 namespace gyre {
 
@@ -33,7 +34,7 @@ absl::Status Apply(BrokerServerOptions& options) {
   CHECK(ParseFileTransfer(FLAGS_file_transfer, &connection.file_transfer));  // one of the choices
   connection.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
   connection.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
-  options.network.processor.zero_copy_max_pinned_bytes = FLAGS_zero_copy_max_pinned_bytes;
+  connection.zero_copy_max_pinned_bytes = FLAGS_zero_copy_max_pinned_bytes;
   return absl::OkStatus();
 }
 
@@ -42,24 +43,26 @@ absl::Status SetTransfer(BrokerServer& server) {
     CHECK(ParseFileTransfer(FLAGS_file_transfer, &options.file_transfer));
     options.file_copy_max_bytes = FLAGS_file_copy_max_bytes;
     options.zero_copy_min_bytes = FLAGS_zero_copy_min_bytes;
+    options.zero_copy_max_pinned_bytes = FLAGS_zero_copy_max_pinned_bytes;
   });
 }
 
 }  // namespace
 
 FlagGroup TransferFlags() {
-  return {"io_uring and file transfer",
-          {
-              FlagSpec("uring_disable"),
-              FlagSpec("require_registered_buffers"),
-              FlagSpec("file_transfer")
-                  .OneOf({"auto", "sendfile", "splice", "copy"})
-                  .Live(&SetTransfer),
-              FlagSpec("file_copy_max_bytes").Between(0, 1 << 20).Live(&SetTransfer),
-              FlagSpec("zero_copy_min_bytes").Between(-1, 1 << 30).Live(&SetTransfer),
-              FlagSpec("zero_copy_max_pinned_bytes").Between(0, int64_t{1} << 30),
-          },
-          &Apply};
+  return {
+      "io_uring and file transfer",
+      {
+          FlagSpec("uring_disable"),
+          FlagSpec("require_registered_buffers"),
+          FlagSpec("file_transfer")
+              .OneOf({"auto", "sendfile", "splice", "copy"})
+              .Live(&SetTransfer),
+          FlagSpec("file_copy_max_bytes").Between(0, 1 << 20).Live(&SetTransfer),
+          FlagSpec("zero_copy_min_bytes").Between(-1, 1 << 30).Live(&SetTransfer),
+          FlagSpec("zero_copy_max_pinned_bytes").Between(0, int64_t{1} << 30).Live(&SetTransfer),
+      },
+      &Apply};
 }
 
 }  // namespace gyre
