@@ -107,21 +107,6 @@ def curl_reads_and_writes(server):
                 "drain_timeout_ms=30000\n", "chunks")
 
 
-def a_live_flag_acts_at_once(server):
-    connection = wire.Connection(server.port, timeout=PATIENCE_SECONDS)
-    try:
-        check_equal(ask(server, "PUT", "/flags/connections_max_idle_ms", "100")[0], 200, "PUT")
-        check(connection.closed_within(PATIENCE_SECONDS), "the idle connection stays")
-    finally:
-        connection.close()
-        check_equal(ask(server, "PUT", "/flags/connections_max_idle_ms", "600000")[0], 200, "PUT")
-    for name, values in (("zero_copy_max_pinned_bytes", ("0", "16777216")), ("receive_ahead_bytes", ("0", "65536"))):
-        for value in values:
-            check_equal(ask(server, "PUT", "/flags/" + name, value), (200, "%s=%s\n" % (name, value)), name)
-    check("connections_max_idle_ms=600000" in ask(server, "GET", "/flags/connections_max_idle_ms")[1],
-          "the flag has not its value")
-
-
 def bad_writes_change_nothing(server):
     before = ask(server, "GET", "/flags")[1]
     for method, path, body, status, mention in (
@@ -190,18 +175,6 @@ def connections_name_their_clients(server):
                     ("admin-test", "1.2.3"), "the client's software")
         check_equal((mine[0]["listener"], mine[0]["state"], mine[0]["in_flight"]), ("PLAINTEXT", "idle", 0), "state")
         check(mine[0]["received_bytes"] > 0 and mine[0]["sent_bytes"] > 0, "no bytes: %r" % mine[0])
-
-
-def slow_requests_are_logged(server):
-    check_equal(ask(server, "PUT", "/flags/slow_request_log_ms", "0")[0], 200, "PUT")
-    with wire.Connection(server.port, timeout=PATIENCE_SECONDS) as connection:
-        say_hello(connection, "slow-test", "9")
-        until("a line in the log", lambda: "slow request: ApiVersions version 3 took" in server.stderr())
-    ask(server, "PUT", "/flags/slow_request_log_ms", "-1")
-    line = [l for l in server.stderr().splitlines() if "slow request: ApiVersions" in l][0]
-    for part in ("request queue", "local", "remote", "throttle", "response queue", "response send",
-                 "software slow-test 9"):
-        check(part in line, "no %r in %r" % (part, line))
 
 
 def metrics_tell_what_happens(server):
@@ -300,12 +273,10 @@ def the_pages_outlive_the_drain_and_end_with_it(server):
 ALL = [
     pages_answer,
     curl_reads_and_writes,
-    a_live_flag_acts_at_once,
     bad_writes_change_nothing,
     bad_http_is_answered,
     slow_requests_do_not_hold_the_pages,
     connections_name_their_clients,
-    slow_requests_are_logged,
     metrics_tell_what_happens,
     the_metrics_text_is_well_formed,
     promtool_finds_no_fault,

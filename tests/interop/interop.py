@@ -15,6 +15,7 @@ import sys
 import admin_pages
 import bad_input
 import clients
+import live_flags
 import startup
 import takeover
 from harness import Gyred, Runner, TemporaryDirectory, check_equal
@@ -62,6 +63,7 @@ def main():
             runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
         try:
             admin_pages.run_all(runner, options.gyred, scratch, flags)
+            live_flags.run_all(runner, options.gyred, scratch, flags)
             with Gyred(options.gyred, os.path.join(scratch, "data"), flags) as server:
                 run_clients(runner, server.port, scale, scratch)
                 run_restart(runner, server, scale, scratch)

@@ -63,10 +63,6 @@ FlagGroup AdminFlags() {
                   .Help("Log lines below this are left out: 0 info, 1 warning, 2 error.")
                   .Between(0, 2)
                   .Live(&NothingToCarry),
-              FlagSpec("v")
-                  .Help("More and more detail in the log.")
-                  .Between(0, 9)
-                  .Live(&NothingToCarry),
           },
           &Apply};
 }
