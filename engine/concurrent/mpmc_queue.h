@@ -59,7 +59,8 @@ class MpmcQueue {
     return TryPush(std::move(copy));
   }
 
-  // False when empty (or the next cell is claimed but not filled yet).
+  // False when empty, or when the next cell is claimed and not filled yet, which may hide
+  // filled ones: who sleeps on false looks at SizeApprox, too.
   bool TryPop(T& value) {
     uint64_t position = pop_position_.load(std::memory_order_relaxed);
     for (;;) {

@@ -25,8 +25,10 @@ bool HandlerWorker::RunOnce(int64_t now_ns) {
     StartRun(run, handler_, clock_, turn_);
     return true;
   }
-  // Another worker may hold the lane's door while more than one lies behind it.
-  return channel_.has_continuations();
+  // Not to be slept over: another worker may hold the door of the continuations while
+  // more than one lies behind it, and a sender that stands in the middle of its push
+  // may hide whole runs, of which nobody will tell again.
+  return channel_.has_continuations() || channel_.queued_runs() > 0;
 }
 
 void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clock& clock,
