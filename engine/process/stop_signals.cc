@@ -59,4 +59,6 @@ void StopSignals::EndAtNext(const char* words) const {
   pthread_sigmask(SIG_UNBLOCK, &stop_, nullptr);
 }
 
+void StopSignals::Hold() const { pthread_sigmask(SIG_BLOCK, &stop_, nullptr); }
+
 }  // namespace gyre

@@ -35,6 +35,8 @@ class StopSignals {
   // From now on a signal that asks for the end ends the process on the spot, after
   // `last_words` (a literal) on standard error; null for none.
   void EndAtNext(const char* last_words) const;
+  // After it: they wait to be taken again.
+  void Hold() const;
 
  private:
   sigset_t stop_;

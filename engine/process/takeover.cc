@@ -25,6 +25,8 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 // How often a wait looks whether it was interrupted.
 constexpr int64_t kLookMs = 100;
+// From the end of a process's connection to the end of the process.
+constexpr int64_t kEndMs = 10'000;
 
 absl::Status Failed(const std::string& path, absl::string_view what) {
   return absl::UnavailableError(
@@ -100,14 +102,30 @@ void TakeoverPoint::Close() {
   thread_.reset();
   listen_fd_.Reset();
   unlink(options_.path.c_str());
-  if (!committed()) peer_.Reset();
+  if (committed()) return;
+  peer_.Reset();
+  sockets_.clear();
 }
 
 void TakeoverPoint::Done() {
   Close();
   if (!peer_.valid()) return;
+  // One that is gone is missed in AwaitServing.
   (void)SendPacket(peer_.get(), kTakeoverDone, {});
-  peer_.Reset();
+}
+
+TakeoverPoint::Successor TakeoverPoint::AwaitServing(int64_t timeout_ms,
+                                                     const std::function<bool()>& interrupted) {
+  for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
+    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
+    if (packet.ok() && packet->text == kTakeoverServes) return Successor::kServes;
+    if (interrupted()) return Successor::kUnasked;
+    if (!packet.ok() || !packet->text.empty()) continue;
+    // The lock on the data may outlive the connection.
+    if (process_.valid()) (void)Await(process_.get(), kEndMs);
+    return Successor::kEnded;
+  }
+  return Successor::kSilent;
 }
 
 void TakeoverPoint::Wake() {
@@ -133,6 +151,7 @@ void TakeoverPoint::Wait(int64_t now_ns, int64_t deadline_ns) {
 
 bool TakeoverPoint::RunOnce(int64_t now_ns) {
   owner_.Assert();
+  now_ns_ = now_ns;
   if (committed()) return false;
   if (!peer_.valid()) {
     UniqueFd peer(accept4(listen_fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -175,6 +194,10 @@ void TakeoverPoint::OnMessage(absl::string_view message) {
   }
   if (offered_ && message == kTakeoverCommit) {
     LOG(INFO) << "a successor took the listening sockets over";
+    // One that has ended already is waited for by nobody.
+    if (absl::StatusOr<UniqueFd> process = PeerProcess(peer_.get()); process.ok()) {
+      process_ = *std::move(process);
+    }
     peer_deadline_ns_ = kNever;
     committed_.store(true, std::memory_order_release);
     options_.on_commit();
@@ -186,6 +209,7 @@ void TakeoverPoint::OnMessage(absl::string_view message) {
 void TakeoverPoint::Offer() {
   absl::StatusOr<std::vector<ListenSocket>> sockets = options_.sockets();
   absl::Status status = sockets.status();
+  if (now_ns_ < options_.refuse_until_ns) status = absl::UnavailableError(options_.refusal);
   if (status.ok() && sockets->size() > kTakeoverMaxSockets) {
     status = absl::ResourceExhaustedError("there are more sockets than one message holds");
   }
@@ -198,12 +222,14 @@ void TakeoverPoint::Offer() {
     (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, status.message()), {});
   }
   if (!status.ok()) return DropPeer(status.message());
+  sockets_ = *std::move(sockets);
   offered_ = true;
 }
 
 void TakeoverPoint::DropPeer(absl::string_view why) {
   LOG(WARNING) << "takeover_socket=" << options_.path << ": a peer is let go: " << why;
   peer_.Reset();
+  sockets_.clear();
   offered_ = false;
   peer_deadline_ns_ = kNever;
 }
@@ -291,6 +317,12 @@ absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>
   return absl::DeadlineExceededError(
       absl::StrCat("process ", pid_, gone ? " let this one go" : " handed its sockets over",
                    " and does not end; it still holds the data directory"));
+}
+
+void Takeover::Serves() {
+  // One that is gone does not stand by.
+  (void)SendPacket(peer_.get(), kTakeoverServes, {});
+  peer_.Reset();
 }
 
 }  // namespace gyre

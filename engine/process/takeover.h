@@ -8,10 +8,12 @@
 //   (checks them, opens those it lacks)
 //   commit                     ->          drains, as on SIGTERM, …
 //                              <-          done: logs closed, data directory released
+//   serves                     ->          ends
 //
 // Until the commit the running process serves on, whatever becomes of the successor;
-// after it, it drains and ends, whatever becomes of the successor. Both must run as
-// the same user (SO_PEERCRED). Messages are packets of a Unix socket, one each.
+// after it, it drains. It keeps its sockets and stands by until the successor serves: of
+// one that ends before that it learns by the connection, and may serve again itself.
+// Both must run as the same user (SO_PEERCRED). Messages are packets of a Unix socket, one each.
 #ifndef GYRE_ENGINE_PROCESS_TAKEOVER_H_
 #define GYRE_ENGINE_PROCESS_TAKEOVER_H_
 
@@ -51,6 +53,9 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
     std::function<absl::StatusOr<std::vector<ListenSocket>>()> sockets;
     // A successor has them: drain. Once.
     std::function<void()> on_commit;
+    // Until then every successor is refused, with this reason.
+    int64_t refuse_until_ns = INT64_MIN;
+    std::string refusal;
     // Whoever connects has this long for each message.
     int64_t peer_timeout_ms = 10'000;
   };
@@ -66,6 +71,17 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   // The data directory is released: the successor may open it.
   void Done();
   bool committed() const { return committed_.load(std::memory_order_acquire); }
+
+  // After Done. What becomes of the successor within `timeout_ms`:
+  enum class Successor : uint8_t {
+    kServes,
+    kEnded,   // before it served; none of its files is open any more
+    kSilent,  // it lives and does not say that it serves
+    kUnasked  // `interrupted` says that nobody wants to know
+  };
+  Successor AwaitServing(int64_t timeout_ms, const std::function<bool()>& interrupted);
+  // What the successor that committed was offered, to serve again in its place.
+  const std::vector<ListenSocket>& sockets() const { return sockets_; }
 
  private:
   TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, UniqueFd wake_fd);
@@ -87,7 +103,10 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   const UniqueFd wake_fd_;
   // The thread's while it runs.
   UniqueFd peer_;
+  UniqueFd process_;  // the peer's; see PeerProcess
+  std::vector<ListenSocket> sockets_;
   bool offered_ = false;
+  int64_t now_ns_ = 0;
   int64_t peer_deadline_ns_ = kNever;
   std::atomic<bool> committed_{false};
   std::unique_ptr<ThreadRunner> thread_;
@@ -113,6 +132,8 @@ class Takeover {
   // `timeout_ms`; CANCELLED when `interrupted` says so. A process that has ended without a
   // word has released it, too; that it closed the connection does not say so much.
   absl::Status AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted);
+  // This process serves: the other one need not stand by. Once.
+  void Serves();
 
  private:
   UniqueFd peer_;

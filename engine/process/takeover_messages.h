@@ -24,6 +24,7 @@ inline constexpr char kTakeoverOffer[] = "gyre-takeover 1 offer ";
 inline constexpr char kTakeoverRefuse[] = "gyre-takeover 1 refuse ";
 inline constexpr char kTakeoverCommit[] = "gyre-takeover 1 commit";
 inline constexpr char kTakeoverDone[] = "gyre-takeover 1 done";
+inline constexpr char kTakeoverServes[] = "gyre-takeover 1 serves";
 // The kernel's bound for one packet (SCM_MAX_FD).
 inline constexpr size_t kTakeoverMaxSockets = 253;
 

@@ -44,12 +44,16 @@ class Gyred:
             self.process.kill()
             self.process.wait()
 
-    def start(self):
+    def launch(self):
+        """Starts it and waits for nothing."""
         os.makedirs(self.directory, exist_ok=True)
         with open(self.stderr_path, "ab") as stderr:
             self.process = subprocess.Popen(
                 [self.binary, "--listeners=PLAINTEXT://127.0.0.1:0", "--log_dirs=" + self.directory] +
                 self.flags, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+
+    def start(self):
+        self.launch()
         self.port = None
         seen = b""
         deadline = time.monotonic() + self.start_timeout

@@ -17,6 +17,7 @@ import bad_input
 import clients
 import live_flags
 import startup
+import standby
 import takeover
 from harness import Gyred, Runner, TemporaryDirectory, check_equal
 
@@ -61,6 +62,8 @@ def main():
             runner.run("startup/" + test.__name__, test, options.gyred, scratch)
         for test in takeover.ALL:
             runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
+        for test in standby.ALL:
+            runner.run("standby/" + test.__name__, test, options.gyred, scratch)
         try:
             admin_pages.run_all(runner, options.gyred, scratch, flags)
             live_flags.run_all(runner, options.gyred, scratch, flags)

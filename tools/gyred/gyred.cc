@@ -8,10 +8,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/status_macros.h"
 #include "engine/metrics/metric_registry.h"
+#include "engine/process/reexecution.h"
 #include "engine/process/service_notifier.h"
 #include "engine/process/stop_signals.h"
 #include "engine/process/takeover.h"
@@ -73,19 +76,42 @@ void PrintEndpoints(const gyre::BrokerServer& server) {
   std::fflush(stdout);
 }
 
-int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
+// The listening sockets that are there already: of the process that is taken over, or
+// inherited by one that serves again.
+struct Start {
+  std::optional<gyre::Takeover> takeover;
+  gyre::TakenSockets sockets;
+  bool serves_again = false;
+};
+
+absl::StatusOr<Start> Begin(const gyre::BrokerServerOptions& options) {
+  Start start;
+  std::optional<std::vector<gyre::ListenSocket>> inherited;
+  GYRE_ASSIGN_OR_RETURN(inherited, gyre::TakeInheritedSockets());
+  if (inherited.has_value()) {
+    start.serves_again = true;
+    GYRE_ASSIGN_OR_RETURN(start.sockets,
+                          gyre::SocketsFor(options, *std::move(inherited), getpid()));
+    return start;
+  }
+  GYRE_ASSIGN_OR_RETURN(start.takeover, gyre::BeginTakeover(options));
+  if (start.takeover.has_value()) {
+    GYRE_ASSIGN_OR_RETURN(
+        start.sockets,
+        gyre::SocketsFor(options, std::move(start.takeover->sockets()), start.takeover->pid()));
+  }
+  return start;
+}
+
+int Run(const std::string& program, gyre::FlagRegistry& flags,
+        const gyre::BrokerServerOptions& options) {
   const gyre::StopSignals signals({SIGUSR1});
   // A file that may not grow (ulimit -f) is an error of the write, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
   const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
-  absl::StatusOr<std::optional<gyre::Takeover>> takeover = gyre::BeginTakeover(options);
-  if (!takeover.ok()) return Refuse(takeover.status());
-  gyre::TakenSockets taken;
-  if (takeover->has_value()) {
-    absl::StatusOr<gyre::TakenSockets> sockets = gyre::SocketsFor(options, **takeover);
-    if (!sockets.ok()) return Refuse(sockets.status());
-    taken = *std::move(sockets);
-  }
+  absl::StatusOr<Start> start = Begin(options);
+  if (!start.ok()) return Refuse(start.status());
+  std::optional<gyre::Takeover>& takeover = start->takeover;
 
   gyre::MetricRegistry metrics;
   gyre::GyredAdmin admin(flags, metrics, kVersion);
@@ -93,18 +119,18 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
   server_options.seed = Entropy();
   server_options.metrics = &metrics;
   gyre::BrokerServer server(std::move(server_options));
-  server.AdoptListenSockets(std::move(taken.listeners));
+  server.AdoptListenSockets(std::move(start->sockets.listeners));
   absl::Status status = server.Prepare();
   if (status.ok()) {
-    status = admin.Start(options.admin, options.uring_hidden, std::move(taken.admin));
+    status = admin.Start(options.admin, options.uring_hidden, std::move(start->sockets.admin));
   }
   if (status.ok() && admin.listening()) {
     std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
     std::fflush(stdout);
   }
-  if (status.ok() && takeover->has_value()) {
+  if (status.ok() && takeover.has_value()) {
     LogIfFailed(manager.Status("waiting for the process before to drain"));
-    status = TakeOver(**takeover, options.takeover.timeout_ms, signals);
+    status = TakeOver(*takeover, options.takeover.timeout_ms, signals);
   }
   if (status.ok()) {
     LogIfFailed(manager.Status("recovering"));
@@ -114,9 +140,10 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
   admin.OnServing(server);
   PrintEndpoints(server);
   // A successor's commit is as good as a signal.
-  std::unique_ptr<gyre::TakeoverPoint> point =
-      gyre::OfferTakeover(options, server, admin, [] { kill(getpid(), SIGTERM); });
+  std::unique_ptr<gyre::TakeoverPoint> point = gyre::OfferTakeover(
+      options, server, admin, start->serves_again, [] { kill(getpid(), SIGTERM); });
   LogIfFailed(manager.Ready());
+  if (takeover.has_value()) takeover->Serves();
 
   ServeUntilSignal(metrics, signals);
   if (point != nullptr) {
@@ -125,11 +152,18 @@ int Run(gyre::FlagRegistry& flags, const gyre::BrokerServerOptions& options) {
     if (point->committed()) signals.TryTake();
   }
   signals.EndAtNext(kSecondSignal);
-  LogIfFailed(manager.Stopping());
+  const bool handed_over = point != nullptr && point->committed();
+  // It may yet serve again; and where both are of one unit, that does not stop.
+  LogIfFailed(handed_over ? manager.Status("taken over: draining") : manager.Stopping());
   admin.OnDraining();
   status = server.Stop();
   admin.Stop();
-  if (point != nullptr) point->Done();
+  if (handed_over) {
+    point->Done();
+    std::vector<std::string> arguments = gyre::FlagsAsArguments();
+    arguments.insert(arguments.begin(), program);
+    gyre::StandBy(options, *point, signals, arguments);
+  }
   if (!status.ok()) return Refuse(status);
   LOG(INFO) << "stopped";
   return 0;
@@ -159,5 +193,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   google::InitGoogleLogging(argv[0]);
-  return Run(flags, *std::move(options));
+  return Run(argv[0], flags, *std::move(options));
 }

@@ -37,6 +37,18 @@ std::string HelpText(const FlagRegistry& flags) {
       flags.Help(IsSet("helpfull")));
 }
 
+std::vector<std::string> FlagsAsArguments() {
+  std::vector<std::string> arguments;
+  std::vector<gflags::CommandLineFlagInfo> all;
+  gflags::GetAllFlags(&all);
+  for (const gflags::CommandLineFlagInfo& flag : all) {
+    if (flag.current_value == flag.default_value) continue;
+    if (flag.name == "flagfile" || flag.name == "takeover") continue;
+    arguments.push_back(absl::StrCat("--", flag.name, "=", flag.current_value));
+  }
+  return arguments;
+}
+
 bool HelpWanted() { return IsSet("help") || IsSet("helpfull") || IsSet("helpshort"); }
 bool VersionWanted() { return IsSet("version"); }
 bool CheckConfigWanted() { return IsSet("check_config"); }

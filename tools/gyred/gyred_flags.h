@@ -22,6 +22,11 @@ absl::StatusOr<BrokerServerOptions> OptionsFromFlags(const FlagRegistry& flags);
 // --help: the flags by subject, with defaults. --helpfull: the libraries' as well.
 std::string HelpText(const FlagRegistry& flags);
 
+// Arguments that give another start every flag as it is now, live changes included, except
+// that it takes nothing over. A flag file is not read again: it may be meant for another
+// version.
+std::vector<std::string> FlagsAsArguments();
+
 bool HelpWanted();
 bool VersionWanted();
 bool CheckConfigWanted();

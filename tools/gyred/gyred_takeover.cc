@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/network/socket_server.h"
+#include "engine/process/reexecution.h"
 #include "glog/logging.h"
 
 namespace gyre {
@@ -18,6 +19,8 @@ namespace {
 
 // Until the other process answers; it is idle or has a thread for this.
 constexpr int64_t kAnswerTimeoutMs = 10'000;
+// One successor that ends before it serves interrupts the service; the next has to wait.
+constexpr int64_t kNextSuccessorNs = int64_t{60} * 1'000'000'000;
 
 // Sockets of one mode are no good in the other, and who waits for another data directory
 // to be released would open its own at once.
@@ -69,37 +72,43 @@ absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions&
   return std::optional<Takeover>(*std::move(takeover));
 }
 
-absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options, Takeover& takeover) {
+absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options,
+                                        std::vector<ListenSocket> sockets, int pid) {
   const std::vector<ListenerOptions>& listeners = options.network.listeners;
   TakenSockets taken;
-  for (ListenSocket& socket : takeover.sockets()) {
+  for (ListenSocket& socket : sockets) {
     const bool is_admin = options.admin.enabled && IsSocketOf(options.admin.endpoint, socket);
     const bool is_ours =
         is_admin || std::any_of(listeners.begin(), listeners.end(), [&](const auto& listener) {
           return IsSocketOf(listener.endpoint, socket);
         });
-    if (!is_ours) return NoTaker(options, socket.bound, takeover.pid());
+    if (!is_ours) return NoTaker(options, socket.bound, pid);
     (is_admin ? taken.admin : taken.listeners).push_back(std::move(socket));
   }
-  takeover.sockets().clear();
   for (const ListenerOptions& listener : listeners) {
     const bool came = std::any_of(
         taken.listeners.begin(), taken.listeners.end(),
         [&](const ListenSocket& socket) { return IsSocketOf(listener.endpoint, socket); });
     if (came) continue;
-    LOG(INFO) << "process " << takeover.pid() << " has no socket for "
-              << listener.endpoint.ToString() << ": it is bound";
+    LOG(INFO) << "process " << pid << " has no socket for " << listener.endpoint.ToString()
+              << ": it is bound";
   }
   return taken;
 }
 
 std::unique_ptr<TakeoverPoint> OfferTakeover(const BrokerServerOptions& options,
                                              BrokerServer& server, GyredAdmin& admin,
-                                             std::function<void()> on_commit) {
+                                             bool serves_again, std::function<void()> on_commit) {
   TakeoverPoint::Options point;
   point.path = TakeoverSocketOf(options);
   point.terms = TermsOf(options);
   point.on_commit = std::move(on_commit);
+  if (serves_again) {
+    point.refuse_until_ns = Clock::Real().NowNs() + kNextSuccessorNs;
+    point.refusal =
+        "the successor before this one ended before it served; find out why, and try again a "
+        "minute after that";
+  }
   point.sockets = [&server, &admin]() -> absl::StatusOr<std::vector<ListenSocket>> {
     GYRE_ASSIGN_OR_RETURN(std::vector<ListenSocket> sockets,
                           server.network().DuplicateListenSockets());
@@ -112,6 +121,27 @@ std::unique_ptr<TakeoverPoint> OfferTakeover(const BrokerServerOptions& options,
   if (opened.ok()) return *std::move(opened);
   LOG(WARNING) << "this process cannot be taken over: " << opened.status().message();
   return nullptr;
+}
+
+void StandBy(const BrokerServerOptions& options, TakeoverPoint& point, const StopSignals& signals,
+             const std::vector<std::string>& arguments) {
+  signals.Hold();
+  LOG(INFO) << "all is released: standing by until the successor serves";
+  switch (point.AwaitServing(options.takeover.timeout_ms, [&] { return signals.TryTake(); })) {
+    case TakeoverPoint::Successor::kServes:
+      return;
+    case TakeoverPoint::Successor::kUnasked:
+      LOG(INFO) << "ending by a signal, before the successor serves";
+      return;
+    case TakeoverPoint::Successor::kSilent:
+      LOG(WARNING) << "the successor does not serve after takeover_timeout_ms="
+                   << options.takeover.timeout_ms << "; it is left to itself";
+      return;
+    case TakeoverPoint::Successor::kEnded:
+      LOG(WARNING) << "the successor ended before it served: serving again";
+      LOG(ERROR) << "cannot serve again: " << ExecuteAgain(arguments, point.sockets()).message();
+      return;
+  }
 }
 
 }  // namespace gyre

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/network/accept/listen_socket.h"
+#include "engine/process/stop_signals.h"
 #include "engine/process/takeover.h"
 #include "tools/gyred/broker_server.h"
 #include "tools/gyred/gyred_admin.h"
@@ -31,14 +32,24 @@ struct TakenSockets {
 // Asks the process that serves the data directory, if there is one: none, and it was
 // not told anything, when there is not. An error leaves it serving.
 absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions& options);
-// What came, by who takes it. An error when one has no taker: its clients would be cut off.
-absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options, Takeover& takeover);
+// What came from process `pid`, by who takes it. An error when one has no taker: its
+// clients would be cut off.
+absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options,
+                                        std::vector<ListenSocket> sockets, int pid);
 
 // Offers the sockets of both; `on_commit` as TakeoverPoint's. Null, with a line in the
-// log, where that cannot be done: it is no reason not to serve.
+// log, where that cannot be done: it is no reason not to serve. `serves_again`: a successor
+// has just ended before it served; others are refused for a while, so that one which is
+// started again and again does not interrupt the service as often.
 std::unique_ptr<TakeoverPoint> OfferTakeover(const BrokerServerOptions& options,
                                              BrokerServer& server, GyredAdmin& admin,
-                                             std::function<void()> on_commit);
+                                             bool serves_again, std::function<void()> on_commit);
+
+// When all is released: stands by until the successor serves, and returns. If that ends
+// before it does, executes the program again with `arguments`, so that it serves again.
+// Returns, too, when a signal asks for the end, or after the time that a successor waits.
+void StandBy(const BrokerServerOptions& options, TakeoverPoint& point, const StopSignals& signals,
+             const std::vector<std::string>& arguments);
 
 }  // namespace gyre
 

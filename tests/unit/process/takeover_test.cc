@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,6 +60,8 @@ class TakeoverTest : public ::testing::Test {
       return sockets;
     };
     options.on_commit = [this] { ++commits_; };
+    options.refuse_until_ns = refuse_until_ns_;
+    options.refusal = "not now";
     absl::StatusOr<std::unique_ptr<TakeoverPoint>> point =
         TakeoverPoint::Open(std::move(options), Clock::Real());
     if (!point.ok()) return point.status();
@@ -80,6 +83,7 @@ class TakeoverTest : public ::testing::Test {
   std::string path_;
   ListenSocket socket_;
   std::atomic<int> commits_{0};
+  int64_t refuse_until_ns_ = 0;
   std::unique_ptr<TakeoverPoint> point_;
 };
 
@@ -300,6 +304,54 @@ TEST_F(TakeoverTest, WaitingEndsAtItsDeadlineAndBySignal) {
   ASSERT_TRUE(takeover->Commit().ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(takeover->AwaitDone(1, Never)));
   EXPECT_TRUE(absl::IsCancelled(takeover->AwaitDone(kTimeoutMs, [] { return true; })));
+}
+
+TEST_F(TakeoverTest, WhatBecomesOfTheSuccessorIsHeardAfterTheEnd) {
+  using Successor = TakeoverPoint::Successor;
+  for (const Successor expected :
+       {Successor::kServes, Successor::kSilent, Successor::kUnasked, Successor::kEnded}) {
+    ASSERT_TRUE(Open().ok());
+    std::optional<Takeover> takeover;
+    if (expected == Successor::kEnded) {
+      // A process of its own, which ends with its connection.
+      const pid_t pid = fork();
+      if (pid == 0) {
+        absl::StatusOr<Takeover> child = Begin();
+        _exit(child.ok() && child->Commit().ok() ? 0 : 1);
+      }
+      int status = -1;
+      ASSERT_EQ(waitpid(pid, &status, 0), pid);
+      ASSERT_EQ(status, 0);
+    } else {
+      absl::StatusOr<Takeover> begun = Begin();
+      ASSERT_TRUE(begun.ok()) << begun.status();
+      takeover = *std::move(begun);
+      ASSERT_TRUE(takeover->Commit().ok());
+    }
+    while (!point_->committed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    point_->Done();
+    EXPECT_EQ(point_->sockets().size(), 1u) << "none are left to serve again with";
+    if (expected == Successor::kServes) {
+      EXPECT_TRUE(takeover->AwaitDone(kTimeoutMs, Never).ok());
+      takeover->Serves();
+    }
+    const int64_t timeout_ms = expected == Successor::kSilent ? 1 : kTimeoutMs;
+    EXPECT_EQ(point_->AwaitServing(timeout_ms, [&] { return expected == Successor::kUnasked; }),
+              expected);
+    point_.reset();
+  }
+}
+
+TEST_F(TakeoverTest, NobodyIsOfferedAnythingForAWhile) {
+  refuse_until_ns_ = Clock::Real().NowNs() + kTimeoutMs * 1'000'000;
+  ASSERT_TRUE(Open().ok());
+  const absl::Status status = Begin().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "not now")) << status;
+  point_.reset();
+  refuse_until_ns_ = Clock::Real().NowNs();
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Begin().ok());
 }
 
 TEST_F(TakeoverTest, APathTooLongForASocketIsOneLine) {

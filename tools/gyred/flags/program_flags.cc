@@ -10,8 +10,11 @@ DEFINE_bool(takeover, false,
 DEFINE_string(takeover_socket, "",
               "Where a process offers its listening sockets, and --takeover looks for them. Empty: "
               "takeover.sock in the data directory.");
-DEFINE_int64(takeover_timeout_ms, 60000,
-             "How long --takeover waits for the other process to drain and release its data.");
+DEFINE_int64(
+    takeover_timeout_ms, 60000,
+    "How long --takeover waits for the other process to drain and release its data, and "
+    "how long a process that was taken over stands by to serve again, should its successor "
+    "end before it serves.");
 DEFINE_bool(check_config, false, "Check the flags, start nothing, touch nothing.");
 
 namespace gyre {
