@@ -229,7 +229,9 @@ bool Processor::MailboxesEmpty() const {
 
 bool Processor::DrainMailboxes() {
   bool any = false;
+  int64_t taken_ns = 0;  // looked at where there is a response
   while (ResponseNode* response = seat_.PopResponse()) {
+    if (taken_ns == 0) taken_ns = channel_.clock().NowNs();
     any = true;
     if (response->kind >= ResponseKind::kStartThrottling) {
       OnThrottleSignal(static_cast<ThrottleSignal*>(response));
@@ -237,7 +239,7 @@ bool Processor::DrainMailboxes() {
     }
     auto* request = static_cast<ConnectionRequest*>(static_cast<Request*>(response));
     Slot& slot = table_.At(request->slot());
-    OnResponse(request);
+    OnResponse(request, taken_ns);
     Settle(slot);
   }
   while (RequestRun* run = seat_.PopRunStarted()) {

@@ -148,7 +148,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void OnPeerLost(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnHangup(Slot& slot, const uring::Completion& completion) GYRE_REQUIRES_OWNER(owner_);
   void OnNewConnection(NewConnection connection) GYRE_REQUIRES_OWNER(owner_);
-  void OnResponse(ConnectionRequest* request) GYRE_REQUIRES_OWNER(owner_);
+  // `taken_ns`: when it was taken; a turn may have begun long before.
+  void OnResponse(ConnectionRequest* request, int64_t taken_ns) GYRE_REQUIRES_OWNER(owner_);
   void OnRunStarted(ConnectionRequest* first) GYRE_REQUIRES_OWNER(owner_);
   void OnRoom(int lane) GYRE_REQUIRES_OWNER(owner_);
   void OnMemoryGranted(Slot& slot) GYRE_REQUIRES_OWNER(owner_);

@@ -53,7 +53,7 @@ void Processor::Shutdown(Slot& slot) {
     request->run_notice_pending = false;
     while (request != nullptr) {
       ConnectionRequest* const next = request->next_in_run;
-      OnResponse(request);
+      OnResponse(request, now_ns_);
       request = next;
     }
     connection.OnRunStarted();

@@ -203,7 +203,7 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
   int64_t count = 0;
   while (request != nullptr) {
     ConnectionRequest* const next = request->next_in_run;
-    request->times().dequeued_ns = now_ns_;
+    request->times().dequeued_ns = started_ns;
     handler_.Start(request);
     started_ns = channel_.clock().NowNs();
     ++count;
@@ -212,7 +212,7 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
       if (request->throttled()) {
         seat_.EnqueueResponse(request);
       } else {
-        OnResponse(request);
+        OnResponse(request, started_ns);
       }
     }
     request = next;
@@ -224,8 +224,8 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
   slot.connection.OnRunStarted();
 }
 
-void Processor::OnResponse(ConnectionRequest* request) {
-  request->times().response_dequeued_ns = now_ns_;
+void Processor::OnResponse(ConnectionRequest* request, int64_t taken_ns) {
+  request->times().response_dequeued_ns = taken_ns;
   request->ReleaseFrame();
   Slot& slot = table_.At(request->slot());
   if (auto software = request->TakeClientSoftware()) [[unlikely]] {
