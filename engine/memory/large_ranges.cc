@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/base/limits.h"
 #include "glog/logging.h"
@@ -38,7 +39,7 @@ Buffer LargeRanges::Acquire(uint32_t size_bytes) {
     range = range_class.free.PopFront();
     if (range != nullptr) {
       --range_class.free_count;
-      cached_bytes_ -= range->touched_bytes;
+      range->inherited_bytes = range->touched_bytes;
     }
   }
   if (range == nullptr) {
@@ -61,6 +62,7 @@ void LargeRanges::Release(BufferBlock* block) {
   {
     MutexLock lock(mutex_);
     lent_bytes_ -= block->capacity_bytes;
+    cached_bytes_ -= std::exchange(range->inherited_bytes, 0);
     keep_pages = range->touched_bytes <= config_.cache_bytes - cached_bytes_;
     if (keep_pages) {
       cached_bytes_ += range->touched_bytes;
@@ -91,6 +93,8 @@ std::unique_ptr<LargeRanges::Range> LargeRanges::Map(int class_index) {
   void* memory = mmap(nullptr, MappedBytes(*range), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
+  // Who lends it charges the pages that came, not what the kernel would put around them.
+  madvise(memory, MappedBytes(*range), MADV_NOHUGEPAGE);
   range->block.data = static_cast<char*>(memory);
   range->block.owner = this;
   range->block.cookie = reinterpret_cast<uint64_t>(range.get());

@@ -6,7 +6,8 @@
 // Threads: any; a short lock, taken once per large frame. Release of a range
 // whose pages are given back takes time in proportion to them (madvise).
 // Owns: the ranges. Every buffer must be back before it dies.
-// Invariant: lent bytes <= capacity; resident bytes of free ranges <= cache.
+// Invariant: lent bytes <= capacity; pages that free ranges have, or that lent ones had
+// when they were taken (nobody is charged for those), <= cache.
 #ifndef GYRE_ENGINE_MEMORY_LARGE_RANGES_H_
 #define GYRE_ENGINE_MEMORY_LARGE_RANGES_H_
 
@@ -24,7 +25,7 @@ namespace gyre {
 struct LargeRangesConfig {
   // Bound on the bytes lent at a time, each range rounded up to pages.
   int64_t capacity_bytes = int64_t{1} << 30;
-  // Bound on the pages that free ranges keep.
+  // Bound on the pages that are kept to be used again.
   int64_t cache_bytes = 4 << 20;
 };
 
@@ -44,7 +45,7 @@ class LargeRanges final : public BufferOwner {
   Buffer Acquire(uint32_t size_bytes);
 
   int64_t lent_bytes() const;
-  // Pages that free ranges may still hold.
+  // Pages that were kept, also while they are used again.
   int64_t cached_bytes() const;
 
   // BufferOwner; called by the last reference.
@@ -63,6 +64,7 @@ class LargeRanges final : public BufferOwner {
     int class_index = 0;
     // Pages below this offset may be backed.
     int64_t touched_bytes = 0;
+    int64_t inherited_bytes = 0;  // of those, when it was lent
   };
   struct RangeClass {
     IntrusiveList<Range, LargeRanges> free;  // those with pages in front
