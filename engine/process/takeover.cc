@@ -52,7 +52,7 @@ absl::Status RemoveLeftSocket(const std::string& path, const sockaddr_un& addres
 }  // namespace
 
 absl::Status CheckTakeoverSocket(const std::string& path) {
-  GYRE_RETURN_IF_ERROR(UnixAddress(path).status());
+  GYRE_RETURN_IF_ERROR(UnixNameOf(path).status());
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   if (access(directory.c_str(), W_OK | X_OK) != 0) return Failed(path, directory);
@@ -68,15 +68,16 @@ absl::Status CheckTakeoverSocket(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options options,
                                                                    const Clock& clock) {
-  GYRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(options.path));
+  GYRE_ASSIGN_OR_RETURN(const UnixName name, UnixNameOf(options.path));
   UniqueFd listen_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   UniqueFd wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!listen_fd.valid() || !wake_fd.valid()) return Failed(options.path, "socket");
-  GYRE_RETURN_IF_ERROR(RemoveLeftSocket(options.path, address));
+  GYRE_RETURN_IF_ERROR(RemoveLeftSocket(options.path, name.address));
   // Nobody else may even connect. The file gets the mode that the socket has; a umask
   // would be that of the files, too, which other threads make meanwhile.
   if (fchmod(listen_fd.get(), 0600) != 0) return Failed(options.path, "fchmod");
-  if (bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&name.address),
+           sizeof(name.address)) != 0) {
     return Failed(options.path, "bind");
   }
   if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
@@ -238,7 +239,7 @@ void TakeoverPoint::DropPeer(absl::string_view why) {
 
 absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_view terms,
                                          int64_t timeout_ms) {
-  GYRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
+  GYRE_ASSIGN_OR_RETURN(const UnixName name, UnixNameOf(path));
   Takeover takeover;
   takeover.peer_ = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!takeover.peer_.valid()) return Failed(path, "socket");
@@ -246,7 +247,7 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
   // A hung process's backlog may be full.
   const timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&name.address), sizeof(name.address)) != 0) {
     if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR) {
       return absl::NotFoundError(absl::StrCat("no process listens on ", path));
     }

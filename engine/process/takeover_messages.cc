@@ -1,5 +1,6 @@
 #include "engine/process/takeover_messages.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,16 +48,29 @@ absl::StatusOr<std::vector<ListenSocket>> SocketsOf(absl::string_view lines,
   return sockets;
 }
 
-absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("takeover_socket=", path, ": the path of a socket has 1 to ",
-                     sizeof(address.sun_path) - 1, " bytes; give a shorter one"));
+absl::StatusOr<UnixName> UnixNameOf(const std::string& path) {
+  UnixName name;
+  name.address.sun_family = AF_UNIX;
+  constexpr size_t kMaxBytes = sizeof(name.address.sun_path) - 1;
+  std::string short_path = path;
+  if (const size_t slash = path.rfind('/'); path.size() > kMaxBytes && slash != std::string::npos) {
+    const std::string directory = path.substr(0, slash + 1);
+    name.directory.Reset(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!name.directory.valid()) {
+      const bool is_missing = errno == ENOENT || errno == ENOTDIR;
+      const std::string text =
+          absl::StrCat("takeover_socket=", path, ": ", directory, ": ", std::strerror(errno));
+      return is_missing ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
+    }
+    short_path = absl::StrCat("/proc/self/fd/", name.directory.get(), path.substr(slash));
   }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
+  if (short_path.empty() || short_path.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("takeover_socket=", path,
+                                                   ": the name of a socket has 1 to about 80 bytes "
+                                                   "behind the last slash; give a shorter one"));
+  }
+  std::memcpy(name.address.sun_path, short_path.data(), short_path.size());
+  return name;
 }
 
 bool PeerIsSameUser(int fd) {

@@ -40,8 +40,16 @@ std::string DescribeSockets(const std::vector<ListenSocket>& sockets);
 absl::StatusOr<std::vector<ListenSocket>> SocketsOf(absl::string_view lines,
                                                     std::vector<UniqueFd> fds);
 
-// INVALID_ARGUMENT when the path is too long for a socket.
-absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path);
+// Where the socket at a path is bound and found.
+struct UnixName {
+  sockaddr_un address = {};
+  // The address is below it, where the path is longer than a socket's may be (107 bytes):
+  // open until the socket is bound or connected.
+  UniqueFd directory;
+};
+// INVALID_ARGUMENT when the path, or the last part of a longer one, is too long for a
+// socket; NOT_FOUND when there is no such directory.
+absl::StatusOr<UnixName> UnixNameOf(const std::string& path);
 // Whether the process at the other end runs as this one's user.
 bool PeerIsSameUser(int fd);
 // A pidfd of the process at the other end: readable when it has ended, and every file it

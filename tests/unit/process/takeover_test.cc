@@ -74,7 +74,7 @@ class TakeoverTest : public ::testing::Test {
   }
   UniqueFd Connect() {
     UniqueFd peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    const sockaddr_un address = *UnixAddress(path_);
+    const sockaddr_un address = UnixNameOf(path_)->address;
     EXPECT_EQ(connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return peer;
   }
@@ -123,7 +123,7 @@ TEST_F(TakeoverTest, WithoutAProcessThereIsNothingToTakeOver) {
   // One that was killed left its file.
   {
     UniqueFd left(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    const sockaddr_un address = *UnixAddress(path_);
+    const sockaddr_un address = UnixNameOf(path_)->address;
     ASSERT_EQ(bind(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
   EXPECT_TRUE(absl::IsNotFound(Begin().status())) << Begin().status();
@@ -175,7 +175,7 @@ TEST_F(TakeoverTest, ASocketBehindWhichAnotherProcessListensIsLeftToIt) {
 // As when it is being taken over by another one: its backlog is reset.
 TEST_F(TakeoverTest, AProcessThatGoesInsteadOfAnsweringIsToldSo) {
   UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = *UnixAddress(path_);
+  const sockaddr_un address = UnixNameOf(path_)->address;
   ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(listener.get(), 4), 0);
   absl::Status status;
@@ -228,7 +228,7 @@ TEST_F(TakeoverTest, WhoSaysNothingHoldsNobodyUpForLong) {
 
 TEST_F(TakeoverTest, AProcessThatDoesNotAnswerIsLeftAsItIs) {
   UniqueFd hung(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = *UnixAddress(path_);
+  const sockaddr_un address = UnixNameOf(path_)->address;
   ASSERT_EQ(bind(hung.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(hung.get(), 1), 0);
   const absl::Status status = Begin(kTerms, 50).status();
@@ -254,7 +254,7 @@ pid_t StartLockHolder(const std::string& path, const std::string& lock_path) {
   if (flock(lock, LOCK_EX) != 0) _exit(1);
   for (int i = 0; i < 200; ++i) (void)epoll_create1(EPOLL_CLOEXEC);
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  const sockaddr_un address = *UnixAddress(path);
+  const sockaddr_un address = UnixNameOf(path)->address;
   if (bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) _exit(2);
   if (listen(listener, 1) != 0) _exit(3);
   const int peer = accept(listener, nullptr, nullptr);
@@ -354,7 +354,41 @@ TEST_F(TakeoverTest, NobodyIsOfferedAnythingForAWhile) {
   EXPECT_TRUE(Begin().ok());
 }
 
-TEST_F(TakeoverTest, APathTooLongForASocketIsOneLine) {
+TEST_F(TakeoverTest, ADirectoryMayHaveALongerPathThanASocket) {
+  const std::string top = path_.substr(0, path_.rfind('/'));
+  std::vector<std::string> directories = {top};
+  for (int i = 0; i < 3; ++i) {
+    directories.push_back(absl::StrCat(directories.back(), "/", std::string(200, 'x')));
+    ASSERT_EQ(mkdir(directories.back().c_str(), 0700), 0);
+  }
+  const std::string short_path = std::exchange(path_, directories.back() + "/takeover.sock");
+  EXPECT_TRUE(CheckTakeoverSocket(path_).ok()) << CheckTakeoverSocket(path_);
+  EXPECT_TRUE(absl::IsNotFound(Begin().status())) << Begin().status();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Open().ok());
+    EXPECT_EQ(access(path_.c_str(), F_OK), 0) << "the socket is elsewhere";
+    EXPECT_TRUE(Begin().ok());
+    // Nobody listens at what is left.
+    if (i == 0) {
+      point_.reset();
+      UniqueFd left(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+      const UnixName name = *UnixNameOf(path_);
+      ASSERT_EQ(
+          bind(left.get(), reinterpret_cast<const sockaddr*>(&name.address), sizeof(name.address)),
+          0);
+    }
+  }
+  EXPECT_FALSE(Begin("other").ok());
+  point_.reset();
+  EXPECT_NE(access(path_.c_str(), F_OK), 0) << "the socket's file stays";
+  path_ = directories.back() + "/none/takeover.sock";
+  EXPECT_TRUE(absl::IsNotFound(Begin().status())) << Begin().status();
+  EXPECT_FALSE(Open().ok());
+  path_ = short_path;
+  for (size_t i = directories.size() - 1; i > 0; --i) rmdir(directories[i].c_str());
+}
+
+TEST_F(TakeoverTest, ANameTooLongForASocketIsOneLine) {
   const std::string short_path = std::exchange(path_, "/tmp/" + std::string(200, 'x'));
   EXPECT_TRUE(absl::IsInvalidArgument(Open()));
   EXPECT_TRUE(absl::IsInvalidArgument(Begin().status()));
