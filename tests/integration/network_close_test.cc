@@ -99,8 +99,10 @@ TEST_P(NetworkCloseTest, AnAnswerForOneWhoIsGoneIsCountedAllTheSame) {
 }
 
 TEST_P(NetworkCloseTest, AcceptedSocketsHaveTheOptionsOfTheirListener) {
-  auto server =
-      Serve(Echo, [](SocketServerOptions& options) { options.sockets.send_buffer_bytes = 65536; });
+  auto server = Serve(Echo, [](SocketServerOptions& options) {
+    options.sockets.send_buffer_bytes = 65536;
+    options.sockets.listen_backlog_size = 77;
+  });
   Client client(server->port());
   client.SendFrame("a");
   ASSERT_EQ(client.ReadFrame(), "a");
@@ -111,7 +113,15 @@ TEST_P(NetworkCloseTest, AcceptedSocketsHaveTheOptionsOfTheirListener) {
     return value;
   };
   int found = 0;
+  int listening = 0;
   for (int fd = 0; fd < 4096; ++fd) {
+    if (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1) {
+      tcp_info info = {};
+      socklen_t size = sizeof(info);
+      ASSERT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+      EXPECT_EQ(info.tcpi_sacked, 77u);  // of one that listens: its backlog
+      ++listening;
+    }
     sockaddr_in peer = {};
     socklen_t size = sizeof(peer);
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
@@ -122,6 +132,7 @@ TEST_P(NetworkCloseTest, AcceptedSocketsHaveTheOptionsOfTheirListener) {
     EXPECT_EQ(option(fd, SOL_SOCKET, SO_SNDBUF), 2 * 65536);  // socket(7): doubled
   }
   EXPECT_EQ(found, 1);
+  EXPECT_GE(listening, 1);
 }
 
 TEST_P(NetworkCloseTest, AResetIsNoticedWhenReceivingStopped) {
@@ -197,6 +208,7 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total", 13 + 9));
   server->server().BeginDrain();
   EXPECT_TRUE(idle.AtEnd());
+  EXPECT_TRUE(AwaitTrue([&] { return Refuses(server->port()); }));
   partial.Send(frame.substr(9));
   ASSERT_TRUE(held.Await(2));
   EXPECT_FALSE(server->server().Drain(50));

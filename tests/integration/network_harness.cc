@@ -81,6 +81,23 @@ UniqueFd WithReceiveBuffer(UniqueFd socket, int bytes) {
 
 }  // namespace
 
+namespace {
+
+int ConnectTo(int fd, uint16_t port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+}
+
+}  // namespace
+
+bool Refuses(uint16_t port) {
+  const UniqueFd fd = Client::MakeSocket();
+  return ConnectTo(fd.get(), port) != 0 && errno == ECONNREFUSED;
+}
+
 UniqueFd Client::MakeSocket() {
   UniqueFd made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   PCHECK(made.valid());
@@ -91,11 +108,7 @@ Client::Client(uint16_t port, int receive_buffer_bytes)
     : Client(WithReceiveBuffer(MakeSocket(), receive_buffer_bytes), port) {}
 
 Client::Client(UniqueFd socket, uint16_t port) : fd_(std::move(socket)) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  PCHECK(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  PCHECK(ConnectTo(fd_.get(), port) == 0);
   SetOptions();
 }
 

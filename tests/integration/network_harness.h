@@ -138,6 +138,9 @@ class TestServer {
   std::unique_ptr<SocketServer> server_;
 };
 
+// Whether a connect to the port finds nobody who listens.
+bool Refuses(uint16_t port);
+
 // A file that goes away with the object.
 class TempFile {
  public:

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
 #include "tests/integration/network_modes.h"
+#include "tests/integration/open_descriptors.h"
 
 namespace gyre::testing {
 namespace {
@@ -295,10 +296,40 @@ TEST(SocketServerStartTest, RegisteredBuffersMayBeRequired) {
       << refused;
 }
 
+TEST(SocketServerStartTest, UntilItStartsItsPortRefusesAndStoppedItRefusesAgain) {
+  TestHandler handler(Echo);
+  SocketServerOptions options;
+  options.listeners.resize(1);
+  options.listeners[0].endpoint = {"TEST", "127.0.0.1", 0};
+  SocketServer server(std::move(options), handler);
+  ASSERT_TRUE(server.Open().ok());
+  const uint16_t port = server.bound_endpoints()[0].port;
+  EXPECT_TRUE(Refuses(port));
+  ASSERT_TRUE(server.Start().ok());
+  Client client(port);
+  client.SendFrame("a");
+  EXPECT_EQ(client.ReadFrame(), "a");
+  server.Stop();
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(Refuses(port));
+}
+
 TEST(SocketServerStartTest, AServerThatWasNeverStartedStops) {
   TestHandler handler(Echo);
-  SocketServer server(SocketServerOptions(), handler);
-  server.Stop();
+  const int before = OpenDescriptors();
+  for (const bool open : {false, true}) {
+    SocketServerOptions options;
+    options.listeners.resize(2);
+    options.listeners[0].endpoint = {"ONE", "127.0.0.1", 0};
+    options.listeners[1].endpoint = {"TWO", "127.0.0.1", 0};
+    SocketServer server(std::move(options), handler);
+    if (open) {
+      ASSERT_TRUE(server.Open().ok());
+      EXPECT_GT(OpenDescriptors(), before);
+    }
+    server.Stop();
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
 }
 
 }  // namespace

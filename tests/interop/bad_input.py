@@ -4,6 +4,8 @@ Each gets Kafka's answer or a closed connection, while another client works undi
 """
 import os
 import random
+import re
+import signal
 import struct
 import threading
 import time
@@ -159,6 +161,9 @@ def other_protocols_on_the_port(port, gyred):
     hello = bytes.fromhex("16030100c8010000c40303") + bytes(193)
     expect_closed(port, hello, "TLS hello")
     expect_closed(port, b"SSH-2.0-OpenSSH_9.2\r\n", "SSH")
+    # Kafka knows no PROXY header either: its first bytes are a length far beyond the limit.
+    expect_closed(port, b"PROXY TCP4 10.1.2.3 10.1.2.4 40000 9092\r\n", "PROXY 1")
+    expect_closed(port, b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(12), "PROXY 2")
     expect_closed(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/2 preface")
 
 
@@ -361,6 +366,21 @@ ALL = [
 ]
 
 
+def nothing_is_held_of_it(gyred):
+    """Of all those requests no byte is charged, and no connection is left."""
+    deadline = time.monotonic() + 20
+    while True:
+        before = len(gyred.stderr())
+        gyred.process.send_signal(signal.SIGUSR1)
+        time.sleep(0.2)
+        told = dict(re.findall(r"(?m)^(kafka_network_socketserver_memorypoolused|network_connections|"
+                               r"network_response_memory_bytes|gyre_memory_pool_waiters) (\S+)$",
+                               gyred.stderr()[before:]))
+        if len(told) == 4 and set(told.values()) == {"0"}:
+            return
+        check(time.monotonic() < deadline, "something is left: %r" % told)
+
+
 def run_all(runner, port, gyred):
     """Runs every test beside a bystander, whose own health is the last test."""
     if gyred:
@@ -378,3 +398,5 @@ def run_all(runner, port, gyred):
         return "%d rounds, the slowest %.0f ms" % (bystander.rounds, bystander.slowest * 1000)
 
     runner.run("bad_input/another_client_is_undisturbed", undisturbed)
+    if gyred:
+        runner.run("bad_input/nothing_is_held_of_it", nothing_is_held_of_it, gyred)

@@ -197,7 +197,12 @@ def resized(server, flag, name, before, during):
 
 
 def num_network_threads(server):
+    told_of = lambda: set(re.findall(r'(?m)^kafka_network_processor_idle_percent\{networkprocessor="(\d+)"\}',
+                                     ask(server, "GET", "/metrics")[1]))
     resized(server, "num_network_threads", "processor-", 3, 5)
+    until("those that are gone are not told of", lambda: len(told_of()) == 3)
+    with changed(server, "num_network_threads", 4):
+        until("the one that came is told of", lambda: len(told_of()) == 4)
 
 
 def num_io_threads(server):
