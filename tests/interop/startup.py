@@ -4,6 +4,7 @@ import re
 import resource
 import signal
 import socket
+import subprocess
 import time
 
 import kafka_wire
@@ -287,6 +288,25 @@ def a_second_signal_does_not_hang(binary, scratch):
         server.process.wait(30)
 
 
+def closed_standard_streams_are_no_files_of_the_broker(binary, scratch):
+    # Else a log line would be written into whatever got their numbers, a log segment at worst.
+    directory = os.path.join(scratch, "closed")
+    process = subprocess.Popen(["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', binary, listen_flag(),
+                                "--log_dirs=" + directory])
+    try:
+        deadline = time.monotonic() + 20
+        while not os.path.exists(os.path.join(directory, "takeover.sock")):
+            check(time.monotonic() < deadline and process.poll() is None, "it does not start")
+            time.sleep(0.01)
+        check_equal([os.readlink("/proc/%d/fd/%d" % (process.pid, fd)) for fd in range(3)],
+                    ["/dev/null"] * 3, "the standard streams")
+        process.send_signal(signal.SIGTERM)
+        check_equal(process.wait(30), 0, "exit code")
+    finally:
+        process.kill()
+        process.wait()
+
+
 def sigusr1_prints_metrics(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "metrics")) as server:
         with kafka_wire.Connection(server.port) as connection:
@@ -334,6 +354,7 @@ ALL = [
     connections_leave_descriptors_for_the_rest,
     a_file_that_may_not_grow_refuses_appends_only,
     a_second_signal_does_not_hang,
+    closed_standard_streams_are_no_files_of_the_broker,
     sigusr1_prints_metrics,
     the_features_line_tells_the_rung,
 ]

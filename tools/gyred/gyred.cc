@@ -1,4 +1,5 @@
 // gyred: the broker as a program.
+#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -29,6 +30,16 @@
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
+
+// Opens what is closed of the standard streams. Else whatever is opened first gets their
+// numbers, and log lines: a socket, or a file of the logs.
+void OpenStandardStreams() {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
 
 int Refuse(const absl::Status& status) {
   std::fprintf(stderr, "gyred: %s\n", std::string(status.message()).c_str());
@@ -172,6 +183,7 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
 }  // namespace
 
 int main(int argc, char** argv) {
+  OpenStandardStreams();
   FLAGS_logtostderr = true;
   gyre::FlagRegistry flags(gyre::AllFlagGroups());
   if (absl::Status status = gyre::ParseCommandLine({argv + 1, argv + argc}, flags); !status.ok()) {
