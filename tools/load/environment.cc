@@ -1,10 +1,10 @@
 #include "tools/load/environment.h"
 
-#include <netdb.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -82,22 +82,6 @@ absl::Status RaiseDescriptorLimit(int64_t connections) {
   limit.rlim_cur = wanted;
   setrlimit(RLIMIT_NOFILE, &limit);
   return absl::OkStatus();
-}
-
-absl::StatusOr<SocketAddress> Resolve(const std::string& host, uint16_t port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("\"", host, "\": ", gai_strerror(error)));
-  }
-  SocketAddress address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.size = found->ai_addrlen;
-  freeaddrinfo(found);
-  return address;
 }
 
 absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {

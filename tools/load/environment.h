@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/network/endpoint.h"
 #include "tools/load/result.h"
 
 namespace gyre::load {
@@ -22,8 +21,6 @@ Memory SampleMemory(int32_t server_pid);
 double CpuSeconds();
 // Makes room for `connections` descriptors, within the hard limit.
 absl::Status RaiseDescriptorLimit(int64_t connections);
-// Names are looked up; the first address of each is taken.
-absl::StatusOr<SocketAddress> Resolve(const std::string& host, uint16_t port);
 absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path);
 
 }  // namespace gyre::load

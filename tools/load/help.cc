@@ -53,7 +53,7 @@ How much, how long
   --duration            measured time: 500ms, 10s, 2m (10s)
   --warmup              before it, sent and checked and not measured (2s)
   --drain               how long to wait for the last answers (30s)
-  --timeout             connecting, setting up, and one request (10s)
+  --timeout             looking names up, connecting, setting up, and one request (10s)
   --threads             each with a ring of its own (1)
   --connections         echo, idle, connect: connections, or connects at once; produce:
                         producers; consume: consumers; over all threads (1)

@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "tools/load/environment.h"
+#include "tools/load/host_names.h"
 #include "tools/load/kafka/kafka_part.h"
 #include "tools/load/load_ring.h"
 #include "tools/load/progress.h"
@@ -63,6 +64,7 @@ class Conductor {
 
   const std::atomic<bool>& interrupted_;
   const Clock& clock_;
+  HostNames hosts_;
   Progress progress_;
   std::vector<std::unique_ptr<RunningPart>> parts_;
   std::unique_ptr<StartGate> gate_;
@@ -74,9 +76,11 @@ absl::Status Conductor::Prepare(RunningPart& running) {
   Part& part = running.part;
   Options& options = part.options;
   part.clock = &clock_;
+  part.hosts = &hosts_;
   part.run = static_cast<uint32_t>(Random(static_cast<uint64_t>(clock_.NowNs())).Next());
   for (const auto& [host, port] : options.brokers) {
-    GYRE_ASSIGN_OR_RETURN(const SocketAddress address, Resolve(host, port), "--brokers");
+    GYRE_ASSIGN_OR_RETURN(const SocketAddress address,
+                          hosts_.Await(host, port, options.timeout_ns, interrupted_), "--brokers");
     part.addresses.push_back(address);
   }
   if (!options.payload_file.empty()) {
@@ -210,7 +214,8 @@ absl::StatusOr<RunResult> Conductor::Run() {
   GYRE_RETURN_IF_ERROR(RaiseDescriptorLimit(connections));
   const std::string& metrics_url = parts_.front()->part.options.metrics_url;
   if (!metrics_url.empty()) {
-    GYRE_ASSIGN_OR_RETURN(result.metrics_before, FetchMetrics(metrics_url), "--metrics_url");
+    GYRE_ASSIGN_OR_RETURN(result.metrics_before, FetchMetrics(metrics_url, hosts_, interrupted_),
+                          "--metrics_url");
   }
 
   const absl::Status opened = OpenAll();
@@ -227,7 +232,7 @@ absl::StatusOr<RunResult> Conductor::Run() {
   }
   if (!opened.ok() && !absl::IsCancelled(opened)) return opened;
   if (!metrics_url.empty()) {
-    absl::StatusOr<MetricValues> after = FetchMetrics(metrics_url);
+    absl::StatusOr<MetricValues> after = FetchMetrics(metrics_url, hosts_, interrupted_);
     if (after.ok()) {
       result.metrics_after = *std::move(after);
     } else {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "engine/base/clock.h"
 #include "engine/network/connector.h"
+#include "tools/load/host_names.h"
 #include "tools/load/options.h"
 #include "tools/load/result.h"
 #include "tools/load/stats.h"
@@ -22,6 +23,7 @@ namespace gyre::load {
 struct Part {
   Options options;
   const Clock* clock = nullptr;
+  HostNames* hosts = nullptr;
   std::vector<SocketAddress> addresses;    // of --brokers
   uint32_t run = 0;                        // in every payload
   std::vector<std::string> payload_lines;  // of --payload_file

@@ -38,7 +38,8 @@ bool KafkaClient::OnResponse(Channel&, uint64_t, wire::Reader& reader) {
   proto::MetadataResponse response;
   if (!response.Decode(reader, cluster_.VersionOf(ApiKey::kMetadata))) return false;
   // Anything but success is asked again: a broker that starts knows its topics late.
-  if (ApplyMetadata(response, part_.options.topic, &cluster_).ok()) metadata_wanted_ = false;
+  if (ApplyMetadata(response, part_.options.topic, *part_.hosts, &cluster_).ok())
+    metadata_wanted_ = false;
   return true;
 }
 

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "proto/wire/error_code.h"
-#include "tools/load/environment.h"
 
 namespace gyre::load {
 namespace {
@@ -62,15 +61,20 @@ proto::MetadataRequest MakeMetadataRequest(absl::string_view topic) {
 }
 
 absl::Status ApplyMetadata(const proto::MetadataResponse& response, absl::string_view topic,
-                           Cluster* cluster) {
+                           HostNames& hosts, Cluster* cluster) {
+  absl::Status unknown;
   for (const auto& broker : response.brokers) {
     if (broker.port < 1 || broker.port > 65535) continue;
-    GYRE_ASSIGN_OR_RETURN(
-        const SocketAddress address,
-        Resolve(std::string(broker.host), static_cast<uint16_t>(broker.port)),
-        absl::StrCat("the broker sends clients to ", broker.host, ":", broker.port));
-    cluster->nodes[broker.node_id] = address;
+    const absl::StatusOr<SocketAddress> address =
+        hosts.Find(std::string(broker.host), static_cast<uint16_t>(broker.port));
+    if (address.ok()) {
+      cluster->nodes[broker.node_id] = *address;
+    } else if (unknown.ok()) {
+      unknown = Annotate(address.status(), absl::StrCat("the broker sends clients to ", broker.host,
+                                                        ":", broker.port));
+    }
   }
+  GYRE_RETURN_IF_ERROR(unknown);
   for (const auto& found : response.topics) {
     if (found.name != topic) continue;
     if (found.error_code == ErrorCode::kUnknownTopicOrPartition) {

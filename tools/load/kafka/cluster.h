@@ -16,6 +16,7 @@
 #include "proto/api_versions.h"
 #include "proto/metadata.h"
 #include "proto/wire/api_key.h"
+#include "tools/load/host_names.h"
 
 namespace gyre::load {
 
@@ -36,10 +37,11 @@ struct Cluster {
 // and that a client cannot do without.
 absl::Status ChooseVersions(const proto::ApiVersionsResponse& response, Cluster* cluster);
 
-// Takes over the brokers and the leaders of `topic`. UNAVAILABLE: ask again; NOT_FOUND:
-// the topic is not there; else the broker's refusal.
+// Takes over the brokers, by addresses that `hosts` knows or finds meanwhile, and the
+// leaders of `topic`. Never waits. UNAVAILABLE: ask again; NOT_FOUND: the topic is not there;
+// else the broker's refusal.
 absl::Status ApplyMetadata(const proto::MetadataResponse& response, absl::string_view topic,
-                           Cluster* cluster);
+                           HostNames& hosts, Cluster* cluster);
 
 proto::MetadataRequest MakeMetadataRequest(absl::string_view topic);
 

@@ -101,7 +101,8 @@ absl::Status Setup::FindTopic() {
     GYRE_ASSIGN_OR_RETURN(const proto::MetadataResponse response,
                           client_->Call(MakeMetadataRequest(options_.topic),
                                         shared_.cluster.VersionOf(ApiKey::kMetadata)));
-    const absl::Status status = ApplyMetadata(response, options_.topic, &shared_.cluster);
+    const absl::Status status =
+        ApplyMetadata(response, options_.topic, *part_.hosts, &shared_.cluster);
     if (status.ok()) return status;
     const bool missing = absl::IsNotFound(status);
     if (missing && !created && options_.create_topic && Writes()) {

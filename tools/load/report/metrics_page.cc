@@ -16,7 +16,6 @@
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/unique_fd.h"
-#include "tools/load/environment.h"
 
 namespace gyre::load {
 namespace {
@@ -54,7 +53,8 @@ absl::StatusOr<std::string> Get(const SocketAddress& address, absl::string_view 
 
 }  // namespace
 
-absl::StatusOr<MetricValues> FetchMetrics(const std::string& url) {
+absl::StatusOr<MetricValues> FetchMetrics(const std::string& url, HostNames& hosts,
+                                          const std::atomic<bool>& interrupted) {
   absl::string_view rest = url;
   if (!absl::ConsumePrefix(&rest, "http://")) {
     return absl::InvalidArgumentError(absl::StrCat("\"", url, "\" is not http://HOST:PORT/PATH"));
@@ -71,7 +71,9 @@ absl::StatusOr<MetricValues> FetchMetrics(const std::string& url) {
   }
   GYRE_ASSIGN_OR_RETURN(
       const SocketAddress address,
-      Resolve(std::string(host_port.substr(0, colon)), static_cast<uint16_t>(port)), url);
+      hosts.Await(std::string(host_port.substr(0, colon)), static_cast<uint16_t>(port),
+                  int64_t{kTimeoutSeconds} * 1'000'000'000, interrupted),
+      url);
   GYRE_ASSIGN_OR_RETURN(const std::string response, Get(address, host_port, path), url);
   const size_t body = response.find("\r\n\r\n");
   if (!absl::StartsWith(response, "HTTP/1.") || body == std::string::npos ||

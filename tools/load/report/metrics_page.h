@@ -2,17 +2,20 @@
 #ifndef GYRE_TOOLS_LOAD_REPORT_METRICS_PAGE_H_
 #define GYRE_TOOLS_LOAD_REPORT_METRICS_PAGE_H_
 
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tools/load/host_names.h"
 #include "tools/load/result.h"
 
 namespace gyre::load {
 
 // "http://HOST:PORT/PATH". Never waits longer than a few seconds.
-absl::StatusOr<MetricValues> FetchMetrics(const std::string& url);
+absl::StatusOr<MetricValues> FetchMetrics(const std::string& url, HostNames& hosts,
+                                          const std::atomic<bool>& interrupted);
 // Lines that are none are left out.
 MetricValues ParseMetrics(absl::string_view text);
 
