@@ -65,8 +65,8 @@ class SocketServer {
   // own. Any thread, until accepting stops.
   absl::StatusOr<std::vector<ListenSocket>> DuplicateListenSockets();
 
-  // Stops accepting and tells every processor to close each connection at its
-  // next frame boundary with nothing in flight. Returns at once.
+  // Stops accepting and tells every processor to close each connection once what has
+  // come of it is answered, and a frame of which a part has. Returns at once.
   void BeginDrain();
   // BeginDrain, then waits until every connection is gone or `deadline_ms` has
   // passed. True when all were; the rest is closed by Stop.

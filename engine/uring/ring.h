@@ -115,6 +115,8 @@ class Ring {
   // shutdown(2) of both sides or of the write side only.
   virtual void Shutdown(int socket_fd, bool write_side_only) = 0;
   virtual void Close(int fd) = 0;
+  // What was sent and the peer has not acknowledged; 0 where the kernel cannot say.
+  virtual int64_t UnacknowledgedBytes(int socket_fd) = 0;
   // A reset instead of a FIN at Close: SO_LINGER {1, 0}.
   virtual void SetResetOnClose(int socket_fd) = 0;
   virtual IoResult SetSocketOption(int socket_fd, int level, int option, const void* value,

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -82,6 +84,7 @@ class UringRing final : public Ring {
   void ClosePipe(const PipeFds& pipe) override;
   void Shutdown(int socket_fd, bool write_side_only) override;
   void Close(int fd) override;
+  int64_t UnacknowledgedBytes(int socket_fd) override;
   void SetResetOnClose(int socket_fd) override;
   IoResult SetSocketOption(int socket_fd, int level, int option, const void* value,
                            socklen_t value_size) override;
@@ -414,6 +417,11 @@ void UringRing::Shutdown(int socket_fd, bool write_side_only) {
 }
 
 void UringRing::Close(int fd) { close(fd); }
+
+int64_t UringRing::UnacknowledgedBytes(int socket_fd) {
+  int bytes = 0;
+  return ioctl(socket_fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
 
 void UringRing::SetResetOnClose(int socket_fd) {
   const linger reset = {1, 0};

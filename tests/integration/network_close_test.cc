@@ -192,6 +192,20 @@ TEST_P(NetworkCloseTest, AHandlerMayCloseTheConnection) {
   EXPECT_TRUE(server->AwaitConnections(0));
 }
 
+TEST_P(NetworkCloseTest, TheLastAnswerArrivesWholeThoughItsClientGoesOnSending) {
+  const std::string answer = Pattern(1'000'000, 1);
+  auto server = Serve([&](Request* request) {
+    request->ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed(answer))));
+  });
+  Client client(server->port(), kSmallWindowBytes);
+  client.SendFrame("the last one");
+  ASSERT_TRUE(client.Readable(20'000));
+  client.SendInBackground(std::string(1'000'000, 'x'));
+  EXPECT_TRUE(client.ReadFrame() == answer);
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server->AwaitConnections(0));
+}
+
 // --- drain and stop -------------------------------------------------------------------
 
 TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
@@ -220,6 +234,38 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   EXPECT_TRUE(partial.AtEnd());
   server->server().Stop();
   server->server().Stop();
+}
+
+TEST_P(NetworkCloseTest, ADrainEndsThoughAClientAlwaysHasOneMoreRequestUnderWay) {
+  Held held;
+  auto server = Serve([&](Request* request) { held.Add(request); });
+  Client client(server->port());
+  const std::string frame = Framed("one more");
+  const auto frame_bytes = static_cast<int64_t>(frame.size());
+  client.Send(frame);
+  ASSERT_TRUE(held.Await(1));
+  client.Send(frame);
+  ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total", 2 * frame_bytes));
+  server->server().BeginDrain();
+  int answered = 0;
+  for (; answered < 50; ++answered) {
+    client.Send(frame);
+    // Were it taken, it would be there when the one before is answered.
+    const int64_t all_bytes = (3 + answered) * frame_bytes;
+    for (int i = 0; i < 10 && server->Metric("network_received_bytes_total") < all_bytes; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(AwaitTrue([&] {
+      const std::vector<Request*> requests = held.TakeAll();
+      for (Request* request : requests) Echo(request);
+      return !requests.empty() || client.Readable(0);
+    }));
+    if (client.ReadFrame() != "one more") break;
+  }
+  // Those that had come before the drain, and what came while it began.
+  EXPECT_GE(answered, 2);
+  EXPECT_LT(answered, 10);
+  EXPECT_TRUE(server->server().Drain(10'000));
 }
 
 TEST_P(NetworkCloseTest, StopEndsEverythingAtOnceWithRequestsStillHeld) {

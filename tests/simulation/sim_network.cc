@@ -209,6 +209,11 @@ uint32_t SimNetwork::PollEvents(int fd) const {
   return events;
 }
 
+int64_t SimNetwork::UnacknowledgedBytes(int fd) const {
+  const auto found = sockets_.find(fd);
+  return found == sockets_.end() ? 0 : static_cast<int64_t>(found->second->outgoing.size());
+}
+
 void SimNetwork::Shutdown(int fd, bool write_side_only) {
   const auto found = sockets_.find(fd);
   if (found == sockets_.end()) return;

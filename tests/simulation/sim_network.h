@@ -63,6 +63,8 @@ class SimNetwork {
   IoResult Send(int fd, absl::string_view bytes);
   // POLLIN, POLLOUT, POLLHUP, POLLERR as poll(2) would answer.
   uint32_t PollEvents(int fd) const;
+  // What was sent and is not at the peer.
+  int64_t UnacknowledgedBytes(int fd) const;
   void Shutdown(int fd, bool write_side_only);
   void SetResetOnClose(int fd);
   void Close(int fd);

@@ -83,6 +83,9 @@ class SimRing final : public uring::Ring {
   void ClosePipe(const uring::PipeFds& pipe) override;
   void Shutdown(int socket_fd, bool write_side_only) override;
   void Close(int fd) override;
+  int64_t UnacknowledgedBytes(int socket_fd) override {
+    return network_.UnacknowledgedBytes(socket_fd);
+  }
   void SetResetOnClose(int socket_fd) override;
   IoResult SetSocketOption(int socket_fd, int level, int option, const void* value,
                            socklen_t value_size) override;

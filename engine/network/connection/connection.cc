@@ -19,11 +19,16 @@ ConnectionStep Connection::Decide() const {
                                                                       : ConnectionStep::kNone;
   }
   if (aborting_) return ConnectionStep::kShutdown;
+  if (lingering_) {
+    if (peer_finished_) return ConnectionStep::kShutdown;
+    return receiving_ == Receiving::kNone && !starved_ ? ConnectionStep::kReceive
+                                                       : ConnectionStep::kNone;
+  }
   if (ready_ > 0 && !send_busy_) {
     return output_dead_ ? ConnectionStep::kDropResponses : ConnectionStep::kSend;
   }
   if (unseen_input_ && run_room() > 0) return ConnectionStep::kDispatch;
-  if (ShouldEnd()) return ConnectionStep::kShutdown;
+  if (ShouldEnd()) return peer_finished_ ? ConnectionStep::kShutdown : ConnectionStep::kLinger;
   // While requests are in flight everything goes on as ever, but no more are taken.
   if (migrating_ && !migration_held_ && in_flight_ == 0 && !send_busy_ && !run_active_ &&
       !parked_ && zero_copy_pending_ == 0) {
@@ -54,6 +59,8 @@ Connection Connection::Migrated(const Limits& limits) const {
   migrated.migrating_ = false;
   migrated.detached_ = false;
   migrated.draining_ = false;
+  migrated.completes_last_frame_ = false;
+  migrated.last_frame_taken_ = false;
   migrated.starved_ = false;
   migrated.SetWaitingForMemory(false);
   return migrated;
@@ -67,24 +74,22 @@ bool Connection::ShouldEnd() const {
   if (parked_ || unseen_input_) return false;
   // A frame that was begun and will never be whole is dropped.
   if (peer_finished_) return true;
-  return draining_ && !mid_frame_;
+  return draining_ && (!mid_frame_ || last_frame_taken_);
 }
 
 bool Connection::WantsReceive() const {
   if (receiving_ != Receiving::kNone || peer_finished_ || closing_) return false;
   if (starved_ || (waiting_for_memory_ && !completes_frame_)) return false;
-  if (draining_ && !mid_frame_) return false;
-  return unparsed_bytes_ <= ahead_limit();
+  return TakesMoreBytes() && unparsed_bytes_ <= ahead_limit();
 }
 
 bool Connection::WantsCancel() const {
   if (receiving_ != Receiving::kProvided || cancel_sent_) return false;
+  if (closing_ || !TakesMoreBytes()) return true;
   // A one-shot receive ends by itself, unless it would take bytes that belong to
   // a large frame; those are copied over, which costs at most one buffer.
-  if (!limits_->receive_is_multishot && !closing_ && !(draining_ && !mid_frame_)) return false;
-  if (closing_ || wants_direct_ || in_large_frame_) return true;
-  if (draining_ && !mid_frame_) return true;
-  return unparsed_bytes_ > ahead_limit();
+  if (!limits_->receive_is_multishot) return false;
+  return wants_direct_ || in_large_frame_ || unparsed_bytes_ > ahead_limit();
 }
 
 void Connection::ApplyMute(MuteEvent event) {
@@ -106,6 +111,7 @@ void Connection::OnRunDispatched(int32_t count, int64_t bytes, bool wants_starte
   in_flight_ += count;
   in_flight_bytes_ += bytes;
   run_active_ = wants_started_notice;
+  if (completes_last_frame_) last_frame_taken_ = true;
   if (in_flight_ >= in_flight_limit()) MuteUntilAnswered();
 }
 
@@ -176,6 +182,8 @@ const char* ToString(ConnectionStep step) {
       return "Detach";
     case ConnectionStep::kMigrate:
       return "Migrate";
+    case ConnectionStep::kLinger:
+      return "Linger";
     case ConnectionStep::kShutdown:
       return "Shutdown";
     case ConnectionStep::kClose:

@@ -29,6 +29,7 @@ enum class ConnectionStep : uint8_t {
   kDropResponses,  // nothing can be sent any more: those that are ready end here
   kDetach,         // about to migrate: take back what is in the kernel
   kMigrate,        // nothing is in flight: to another processor
+  kLinger,         // all was answered: end the sending side, if the peer has yet to take some
   kShutdown,       // shut the socket down and cancel what is in flight
   kClose,          // nothing in flight: close the descriptor
   kFree,           // the slot may have a new life
@@ -69,6 +70,7 @@ class Connection {
   // a frame is under way; `news`: bytes came that were not looked at.
   void OnInput(int64_t unparsed_bytes, bool wants_direct, bool in_large_frame, bool mid_frame,
                bool news) {
+    if (news && draining_ && mid_frame_ && !unseen_input_) completes_last_frame_ = true;
     unparsed_bytes_ = unparsed_bytes;
     wants_direct_ = wants_direct;
     in_large_frame_ = in_large_frame;
@@ -172,12 +174,17 @@ class Connection {
   void CloseAfterFlush() { closing_ = true; }
   // Nothing is sent any more either.
   void Abort() { aborting_ = true; }
-  // Close at the next frame boundary with nothing in flight.
-  // A throttling ends: it protects a server that goes on.
+  // What has come is answered, and a frame of which a part has; then it ends, whatever
+  // else its peer sends. A throttling ends: it protects a server that goes on.
   void BeginDrain() {
     draining_ = true;
     EndThrottling();
   }
+  // The sending side has ended. What the peer still sends is received and dropped, so that
+  // the kernel does not reset a connection whose last answers are on their way.
+  void OnLingering() { lingering_ = true; }
+  // The peer has everything, or was waited for long enough: as if it had ended, too.
+  void OnLingerOver() { peer_finished_ = true; }
   void OnShutdownDone() { shutdown_done_ = true; }
   // The peer had its time to acknowledge what zero copy pins.
   void OnCloseDue() { close_due_ = true; }
@@ -193,7 +200,8 @@ class Connection {
   bool peer_finished() const { return peer_finished_; }
   // As of the last OnInput.
   bool mid_frame() const { return mid_frame_; }
-  bool closing() const { return closing_ || aborting_ || shutdown_done_; }
+  bool closing() const { return closing_ || aborting_ || lingering_ || shutdown_done_; }
+  bool lingering() const { return lingering_ && !shutdown_done_; }
   bool shutdown_done() const { return shutdown_done_; }
   bool closed() const { return closed_; }
   bool hangup_watch() const { return hangup_watch_; }
@@ -206,6 +214,10 @@ class Connection {
   bool ShouldEnd() const;
   bool WantsReceive() const;
   bool WantsCancel() const;
+  // False: it is draining, and what is to be served is here.
+  bool TakesMoreBytes() const {
+    return !draining_ || (mid_frame_ && !unseen_input_ && !last_frame_taken_);
+  }
   int64_t ahead_limit() const {
     return completes_frame_ ? limits_->complete_ahead_bytes : limits_->receive_ahead_bytes;
   }
@@ -251,6 +263,9 @@ class Connection {
   bool closing_ : 1 = false;
   bool aborting_ : 1 = false;
   bool draining_ : 1 = false;
+  bool completes_last_frame_ : 1 = false;  // bytes came after the drain began
+  bool last_frame_taken_ : 1 = false;      // which they were for
+  bool lingering_ : 1 = false;
   bool migrating_ : 1 = false;
   bool migration_held_ : 1 = false;
   bool detached_ : 1 = false;

@@ -360,6 +360,9 @@ void Processor::Settle(Slot& slot) {
       case ConnectionStep::kMigrate:
         Migrate(slot);
         return;
+      case ConnectionStep::kLinger:
+        Linger(slot);
+        break;
       case ConnectionStep::kShutdown:
         Shutdown(slot);
         break;

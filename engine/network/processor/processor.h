@@ -76,7 +76,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // --- any thread --------------------------------------------------------------
   void StopAccepting() { intakes_.StopAccepting(); }
   void Wake() override { ring_->Wake(); }
-  // Each connection is closed at its next frame boundary with nothing in flight.
+  // Each connection is closed once what has come of it is answered.
   void BeginDrain();
   // Every connection is closed now.
   void CloseAll();
@@ -182,6 +182,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // Closes one that never got a slot here.
   void Drop(NewConnection connection);
   void Migrate(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void Linger(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  void OnLingerCheck(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnCloseDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
@@ -279,6 +281,10 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // A connection that has not sent a request yet when draining begins may still send
   // one within this time: its peer was let in, and nobody else will answer it.
   static constexpr int64_t kDrainGraceNs = 1'000'000'000;
+  // How often it is looked whether a peer has taken the last answers, and how far it may
+  // be behind with it before its connection is closed over them.
+  static constexpr int64_t kLingerCheckNs = 20'000'000;
+  static constexpr int64_t kLingerPatienceNs = 2'000'000'000;
   // Runs handed over in one turn before handlers are woken for them: what the first
   // waits at most for the others.
   static constexpr uint32_t kMaxUntoldRuns = 16;

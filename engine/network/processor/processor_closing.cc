@@ -1,5 +1,5 @@
-// How a processor's connection ends: shut down, everything of it called off, closed
-// once nothing of it is in the kernel, and freed.
+// How a processor's connection ends: lingering until its last answers have arrived, shut
+// down, everything of it called off, closed once nothing of it is in the kernel, and freed.
 #include <string>
 #include <utility>
 
@@ -9,6 +9,38 @@
 namespace gyre {
 
 using uring::OpKind;
+
+// The kernel resets a connection when bytes come for it that nobody will read, and with it
+// goes what the peer has not taken yet. So the end of ours is told, and bytes are taken and
+// dropped, until the peer has everything, ends as well, or hardly takes anything.
+void Processor::Linger(Slot& slot) {
+  const int64_t left_bytes = ring_->UnacknowledgedBytes(slot.fd);
+  if (left_bytes == 0) return slot.connection.OnLingerOver();
+  slot.connection.OnLingering();
+  slot.connection.EndThrottling();
+  ReportThrottled(slot);
+  StopWaiting(slot);
+  SpendGranted(slot);
+  ring_->Shutdown(slot.fd, /*write_side_only=*/true);
+  slot.send_pace.Begin(now_ns_);
+  slot.paced_sent_bytes = slot.traffic.sent_bytes - left_bytes;
+  deadlines_.Cancel(&slot);
+  slot.deadline_ns = now_ns_ + kLingerCheckNs;
+  deadlines_.Add(&slot);
+}
+
+void Processor::OnLingerCheck(Slot& slot) {
+  const int64_t left_bytes = ring_->UnacknowledgedBytes(slot.fd);
+  const int64_t taken_bytes = slot.traffic.sent_bytes - left_bytes;
+  slot.send_pace.Move(now_ns_, taken_bytes - slot.paced_sent_bytes);
+  slot.paced_sent_bytes = taken_bytes;
+  if (left_bytes == 0 || slot.send_pace.BehindNs(now_ns_) >= kLingerPatienceNs) {
+    slot.connection.OnLingerOver();
+    return;
+  }
+  slot.deadline_ns = now_ns_ + kLingerCheckNs;
+  deadlines_.Add(&slot);
+}
 
 void Processor::Shutdown(Slot& slot) {
   Connection& connection = slot.connection;

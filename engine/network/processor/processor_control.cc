@@ -77,7 +77,7 @@ void Processor::SetOptions(const ConnectionOptions& options) {
   limits_.receive_ahead_bytes = response_budget_.HasRoomAhead() ? ahead_bytes : 0;
   table_.ForEach([this, new_limits](Slot& slot) {
     owner_.Assert();
-    if (slot.connection.shutdown_done()) return;
+    if (slot.connection.shutdown_done() || slot.connection.lingering()) return;
     // The entries lie where the old time-outs put them.
     ArmDeadline(slot, slot.last_progress_ns + IdleNs());
     if (!new_limits) return;

@@ -48,6 +48,7 @@ void Processor::OnReceive(Slot& slot, const Completion& completion) {
     slot.receive_pace.Move(now_ns_, result.bytes());
     metrics_.bytes_received.Add(result.bytes());
     slot.traffic.received_bytes += result.bytes();
+    if (connection.lingering()) return;
     if (receive_buffers_.lent_too_many()) {
       metrics_.receive_copied_out.Increment();
       SlotMemory memory(*this, slot);
@@ -103,7 +104,7 @@ void Processor::OnReadable(Slot& slot, const Completion& completion) {
     slot.connection.OnReceiveRetired();
     return;
   }
-  if (!completion.result.ok() || slot.connection.detached()) {
+  if (!completion.result.ok() || slot.connection.detached() || slot.connection.lingering()) {
     slot.connection.OnReceiveRetired();
     return;
   }
@@ -163,7 +164,8 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
   // and again: once is enough.
   const bool useful = !completion.result.ok();
   slot.connection.OnHangupWatchRetired(useful);
-  if (slot.connection.shutdown_done()) return;
+  // Lingering, both sides may have ended with bytes left to be taken: receiving tells.
+  if (slot.connection.shutdown_done() || slot.connection.lingering()) return;
   if (completion.result.ok() && (completion.result.bytes() & (POLLERR | POLLHUP)) != 0) {
     OnPeerLost(slot);
   }

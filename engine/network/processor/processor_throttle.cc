@@ -76,6 +76,11 @@ void Processor::OnDeadline(Slot& slot) {
     Settle(slot);
     return;
   }
+  if (connection.lingering()) {
+    OnLingerCheck(slot);
+    Settle(slot);
+    return;
+  }
   if (slot.throttle_end_ns != 0 && slot.throttle_end_ns <= now_ns_) {
     slot.throttle_end_ns = 0;
     slot.last_progress_ns = now_ns_;

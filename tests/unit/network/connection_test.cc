@@ -38,6 +38,7 @@ class ConnectionTest : public ::testing::Test {
     connection_.OnResponseSent(100);
   }
   void Close() {
+    if (connection_.Decide() == Step::kLinger) connection_.OnLingerOver();
     ASSERT_EQ(connection_.Decide(), Step::kShutdown);
     connection_.OnShutdownDone();
     while (connection_.operations() > 0) {
@@ -205,6 +206,57 @@ TEST_F(ConnectionTest, DrainLetsAFrameThatWasBegunComeIn) {
   Send();
   Sent();
   Close();
+}
+
+TEST_F(ConnectionTest, DrainTakesTheFrameThatWasBegunAndNoneAfterIt) {
+  Arm();
+  Bytes(100);
+  Dispatch(/*more=*/true);
+  connection_.BeginDrain();
+  // One is whole: it waits for its turn, and nothing is received behind it.
+  ASSERT_EQ(connection_.Decide(), Step::kCancelReceive);
+  connection_.OnCancelSent();
+  Retire();
+  connection_.OnHangupWatchArmed();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Dispatch(/*more=*/true);
+  connection_.OnInputExhausted();
+  // A part of the next is here: the rest may come.
+  Arm();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  Bytes(100);
+  Dispatch(/*more=*/true);
+  connection_.OnInputExhausted();
+  connection_.OnResponsesReady(1);
+  Send();
+  Sent();
+  // And a part of one more: that was too late.
+  EXPECT_EQ(connection_.Decide(), Step::kLinger);
+}
+
+TEST_F(ConnectionTest, AfterItsLastAnswerItReadsOnUntilThePeerHasIt) {
+  Arm();
+  Bytes(100);
+  Dispatch();
+  connection_.OnResponsesReady(1);
+  Send();
+  connection_.CloseAfterFlush();
+  Sent();
+  ASSERT_EQ(connection_.Decide(), Step::kLinger);
+  connection_.OnLingering();
+  EXPECT_TRUE(connection_.closing());
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  Retire();
+  Arm();
+  Connection other = connection_;
+  connection_.OnLingerOver();
+  Close();
+  other.OnPeerFinished();
+  EXPECT_EQ(other.Decide(), Step::kShutdown);
 }
 
 TEST_F(ConnectionTest, StarvedOrWithoutMemoryItDoesNotReceive) {

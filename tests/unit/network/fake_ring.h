@@ -87,6 +87,7 @@ class FakeRing : public uring::Ring {
   void ClosePipe(const uring::PipeFds&) override {}
   void Shutdown(int, bool) override {}
   void Close(int) override {}
+  int64_t UnacknowledgedBytes(int) override { return 0; }
   void SetResetOnClose(int) override {}
   IoResult SetSocketOption(int, int, int, const void*, socklen_t) override {
     return IoResult::Bytes(0);
