@@ -99,37 +99,51 @@ void ResponseSender::StartSend(ConnectionSlot& slot) {
 
 bool ResponseSender::CopySmallSlices(ConnectionSlot& slot, uint32_t index) {
   auto& parts = slot.output.front_parts();
-  for (; index < parts.size(); ++index) {
-    const FileSlice* slice = std::get_if<FileSlice>(&parts[index]);
-    if (slice == nullptr) continue;
-    if (slice->size_bytes > options_.connection.file_copy_max_bytes) return true;
-    const auto size_bytes = static_cast<uint32_t>(slice->size_bytes);
-    // Behind the buffer before it, if none of that has left: one piece is cheaper
-    // to send than two.
-    const Buffer* head = slot.output.UnsentBufferBefore(index);
-    if (head != nullptr && head->size_bytes() + size_bytes > kJoinMaxBytes) head = nullptr;
-    const uint32_t head_bytes = head == nullptr ? 0 : head->size_bytes();
-    Buffer bytes = Allocate(head_bytes + size_bytes);
-    if (head != nullptr) std::copy_n(head->data(), head_bytes, bytes.data());
-    uint32_t done = 0;
-    while (done < size_bytes) {
-      const IoResult read = slice->file->ReadResident(
-          slice->position + done, bytes.data() + head_bytes + done, size_bytes - done);
-      if (read.would_block()) return true;
-      if (read.error() == EINTR) continue;
-      if (read.bytes() == 0) return false;
-      done += static_cast<uint32_t>(read.bytes());
+  const auto end = static_cast<uint32_t>(std::min<size_t>(parts.size(), index + kGatherParts));
+  Copied copied = Copied::kAll;
+  // Those before `kept` stay; slices that went into the buffer before them leave a gap.
+  uint32_t kept = index;
+  uint32_t next = index;
+  for (; next < end; ++next) {
+    if (const FileSlice* slice = std::get_if<FileSlice>(&parts[next])) {
+      if (slice->size_bytes > options_.connection.file_copy_max_bytes) break;
+      // Behind the buffer before it, if none of that has left: one piece is cheaper
+      // to send than two.
+      const Buffer* head = slot.output.UnsentBufferBefore(kept);
+      if (head != nullptr && head->size_bytes() + slice->size_bytes > kJoinMaxBytes) head = nullptr;
+      Buffer bytes;
+      copied = CopySlice(*slice, head, &bytes);
+      if (copied != Copied::kAll) break;
+      if (head != nullptr) {
+        parts[kept - 1] = std::move(bytes);
+        continue;
+      }
+      parts[next] = std::move(bytes);
     }
-    metrics_.file_bytes_copied.Add(size_bytes);
-    if (head == nullptr) {
-      parts[index] = std::move(bytes);
-      continue;
-    }
-    parts[index - 1] = std::move(bytes);
-    parts.erase(parts.begin() + index);
-    --index;
+    if (kept != next) parts[kept] = std::move(parts[next]);
+    ++kept;
   }
-  return true;
+  parts.erase(parts.begin() + kept, parts.begin() + next);
+  return copied != Copied::kFileEnded;
+}
+
+ResponseSender::Copied ResponseSender::CopySlice(const FileSlice& slice, const Buffer* head,
+                                                 Buffer* out) {
+  const auto size_bytes = static_cast<uint32_t>(slice.size_bytes);
+  const uint32_t head_bytes = head == nullptr ? 0 : head->size_bytes();
+  *out = Allocate(head_bytes + size_bytes);
+  if (head != nullptr) std::copy_n(head->data(), head_bytes, out->data());
+  uint32_t done = 0;
+  while (done < size_bytes) {
+    const IoResult read = slice.file->ReadResident(
+        slice.position + done, out->data() + head_bytes + done, size_bytes - done);
+    if (read.would_block()) return Copied::kNotResident;
+    if (read.error() == EINTR) continue;
+    if (read.bytes() == 0) return Copied::kFileEnded;
+    done += static_cast<uint32_t>(read.bytes());
+  }
+  metrics_.file_bytes_copied.Add(size_bytes);
+  return Copied::kAll;
 }
 
 bool ResponseSender::ContinueSlice(ConnectionSlot& slot) {

@@ -103,9 +103,12 @@ class ResponseSender {
   void OnFileBytesSent(ConnectionSlot& slot, int64_t bytes);
   void StartRead(ConnectionSlot& slot, const FileSlice& slice, int64_t position,
                  int64_t chunk_bytes);
-  // Copies the resident small slices from part `index` of the front response on.
-  // False: a file ended early.
+  // Copies the resident small slices among the next parts of the front response, from
+  // `index` on: what one send takes, since there may be thousands. False: a file ended early.
   bool CopySmallSlices(ConnectionSlot& slot, uint32_t index);
+  enum class Copied : uint8_t { kAll, kNotResident, kFileEnded };
+  // `*out` is a copy of `head`, where there is one, and of the slice.
+  Copied CopySlice(const FileSlice& slice, const Buffer* head, Buffer* out);
   bool CopyParts(const ConnectionSlot& slot) const;
   void OnShortSend(ConnectionSlot& slot);
   void WaitWritable(ConnectionSlot& slot);

@@ -1,12 +1,15 @@
 #include "engine/network/connection/response_sender.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
+#include "engine/fs/fault_injecting_file_system.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/metrics/metric_registry.h"
@@ -62,6 +65,9 @@ class ResponseSenderTest : public ::testing::Test, public ResponseSender::Host {
       std::fill_n(part.data(), size_bytes, letter_++);
       send.Append(std::move(part));
     }
+    Respond(std::move(send));
+  }
+  void Respond(NetworkSend send) {
     requests_.push_back(std::make_unique<ConnectionRequest>());
     ConnectionRequest* request = requests_.back().get();
     request->Fill(&channel_, &sink_, &slot_->session, slot_->index, slot_->generation, Buffer(), 0,
@@ -178,6 +184,38 @@ TEST_F(ResponseSenderTest, SeveralPartsAreGathered) {
   EXPECT_EQ(LentSlots(), 2);
   Notify(send);
   EXPECT_EQ(LentSlots(), 0);
+}
+
+TEST_F(ResponseSenderTest, OfThousandsOfSmallSlicesFewAreInMemoryAtATime) {
+  constexpr int kSlices = 3'000;
+  constexpr int kSliceBytes = 2'000;
+  options_.connection.zero_copy_min_bytes = -1;
+  FaultInjectingFileSystem disk(1);
+  const FileRef file = *disk.Open("/file", OpenMode::kCreate);
+  std::string content;
+  for (int i = 0; i < kSlices; ++i) content += std::string(kSliceBytes, static_cast<char>(i * 7));
+  ASSERT_TRUE(file->WriteAll(0, content.data(), content.size()).ok());
+  NetworkSend response;
+  std::string expected;
+  for (int i = 0; i < kSlices; ++i) {
+    const std::string head = absl::StrCat("partition ", i, ":");
+    response.Append(Buffer::CopyOf(head));
+    response.Append(FileSlice{file, int64_t{i} * kSliceBytes, kSliceBytes});
+    expected += head + content.substr(static_cast<size_t>(i) * kSliceBytes, kSliceBytes);
+  }
+  const int64_t heads_bytes = response.memory_bytes();
+  Respond(std::move(response));
+  std::string sent;
+  int64_t most_bytes = 0;
+  while (!ring_.submissions.empty()) {
+    most_bytes = std::max(most_bytes, requests_[0]->response().memory_bytes());
+    const Submission send = ring_.Take();
+    sent += send.bytes;
+    PlainSent(send);
+  }
+  EXPECT_TRUE(sent == expected) << sent.size();
+  EXPECT_LE(most_bytes, heads_bytes + kGatherParts * int64_t{kSliceBytes});
+  EXPECT_EQ(responses_sent_, 1);
 }
 
 TEST_F(ResponseSenderTest, TheNextSendDoesNotWaitForTheNotification) {
