@@ -204,6 +204,9 @@ std::string SimServer::Leaks() const {
   expect_zero("partial request bytes", memory_.partial_bytes());
   expect_zero("memory waiters", memory_.waiter_count());
   expect_zero("response bytes", Metric("network_response_memory_bytes"));
+  expect_zero("pinned bytes", Metric("network_zero_copy_pinned_bytes"));
+  expect_zero("throttled connections", Metric("network_throttled_connections"));
+  expect_zero("open connections", Metric("network_connections"));
   expect_zero("large range bytes", large_ranges_.lent_bytes());
   expect_zero("connections", quotas_.total());
   expect_zero("held sockets", quotas_.held());
