@@ -309,6 +309,45 @@ TEST_P(FairnessTest, ManyPipelinesOnAProcessorLetANewcomerGoFirst) {
   }
 }
 
+TEST_P(FairnessTest, OfABurstOfConnectionsAFewAreTakenInATurn) {
+  if (!is_inline()) GTEST_SKIP() << "who is told of a turn runs in it";
+  constexpr int kBurst = 100;
+  Turnstile turnstile;
+  std::atomic<int64_t> there{-1};
+  TestServer* told = nullptr;
+  auto server = Serve(
+      [&](Request* request) {
+        if (request->frame() == "gate") turnstile.Pass();
+        if (request->frame() == "known") there = told->Metric("network_connections");
+        Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.sockets.listen_backlog_size = 256;
+      });
+  told = server.get();
+  Client gate(server->port()), known(server->port());
+  for (Client* client : {&gate, &known}) {
+    client->SendFrame("hello");
+    ASSERT_EQ(client->ReadFrame(), "hello");
+  }
+  gate.SendFrame("gate");
+  ASSERT_TRUE(AwaitTrue([&] { return turnstile.arrived() == 1; }));
+  // They are handed over while the processor stands still, and so is the request.
+  std::vector<Client> burst;
+  for (int i = 0; i < kBurst; ++i) burst.emplace_back(server->port());
+  ASSERT_TRUE(server->AwaitConnections(2 + kBurst));
+  known.SendFrame("known");
+  turnstile.Let(1);
+  EXPECT_EQ(known.ReadFrame(), "known");
+  // Twenty in the rest of the turn that stood still, and perhaps in one more.
+  EXPECT_LE(there, 2 + 2 * 20);
+  for (Client& client : burst) {
+    client.SendFrame("a");
+    ASSERT_EQ(client.ReadFrame(), "a");
+  }
+}
+
 // --- slow readers of large answers ---------------------------------------------------------
 
 TEST_P(FairnessTest, SlowReadersOfFilesHoldReferencesAndNotMemory) {

@@ -135,8 +135,10 @@ bool Processor::RunOnce(int64_t now_ns) {
   ++turn_;
   thread_.turn_began_ns.store(now_ns, std::memory_order_relaxed);
   thread_.waits.OnWoken(now_ns);
-  // With turns queued nobody waits in the ring, so it is looked at here.
-  if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty())) {
+  // With turns queued, or more connections at the door than are let in at once, nobody
+  // waits in the ring, so it is looked at here.
+  if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty() ||
+                       more_new_connections_)) {
     reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), 0);
   }
   const size_t reaped = std::exchange(reaped_, 0);
@@ -260,10 +262,13 @@ bool Processor::DrainMailboxes() {
     any = true;
   }
   NewConnection connection;
-  for (int i = 0; i < kMaxNewPerTurn && seat_.TryPopConnection(&connection); ++i) {
+  int new_count = 0;
+  while (new_count < kMaxNewPerTurn && seat_.TryPopConnection(&connection)) {
     OnNewConnection(std::move(connection));
-    any = true;
+    ++new_count;
   }
+  more_new_connections_ = new_count == kMaxNewPerTurn;
+  any |= new_count > 0;
   if (seat_.TakeShed()) {
     Shed();
     any = true;

@@ -340,6 +340,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   uint32_t untold_runs_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);
   size_t reaped_ ABSL_GUARDED_BY(owner_) = 0;
+  bool more_new_connections_ ABSL_GUARDED_BY(owner_) = false;  // perhaps
   int64_t now_ns_ ABSL_GUARDED_BY(owner_) = 0;
   // What an inline request took, an average over the last few runs.
   int64_t inline_request_ns_ ABSL_GUARDED_BY(owner_) = 0;
