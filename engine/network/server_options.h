@@ -203,6 +203,7 @@ struct SocketServerOptions {
   std::string max_connections_per_ip_overrides;  // "host:count,…", looked up at Start
   int32_t max_connection_creation_rate = INT32_MAX;
   int32_t max_connection_creation_rate_per_ip = INT32_MAX;
+  std::string max_connection_creation_rate_per_ip_overrides;  // "host:rate,…", likewise
   int32_t quota_window_num = 11;
   int32_t quota_window_size_seconds = 1;
 

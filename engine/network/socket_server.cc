@@ -206,10 +206,14 @@ absl::Status SocketServer::State::Open() {
 }
 
 absl::Status SocketServer::State::SetAddressLimits() {
-  GYRE_ASSIGN_OR_RETURN(IpLimits overrides, ParseIpLimits(options.max_connections_per_ip_overrides),
+  GYRE_ASSIGN_OR_RETURN(IpLimits overrides, ParseIpCounts(options.max_connections_per_ip_overrides),
                         "max_connections_per_ip_overrides");
   GYRE_RETURN_IF_ERROR(quotas.SetMaxConnectionsPerIpOverrides(std::move(overrides)));
-  return quotas.SetMaxConnectionsPerIp(options.max_connections_per_ip);
+  GYRE_RETURN_IF_ERROR(quotas.SetMaxConnectionsPerIp(options.max_connections_per_ip));
+  constexpr char kRates[] = "max_connection_creation_rate_per_ip_overrides";
+  GYRE_ASSIGN_OR_RETURN(
+      IpLimits rates, ParseIpRates(options.max_connection_creation_rate_per_ip_overrides), kRates);
+  return Annotate(quotas.SetMaxConnectionCreationRatePerIpOverrides(std::move(rates)), kRates);
 }
 
 absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_options) {

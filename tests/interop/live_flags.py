@@ -156,6 +156,18 @@ def max_connection_creation_rate_per_ip(server):
         served(second)
 
 
+def max_connection_creation_rate_per_ip_overrides(server):
+    with changed(server, "max_connection_creation_rate_per_ip_overrides", "10.1.2.3:1,127.0.0.1:1"):
+        with connect(server) as first, connect(server) as second:
+            served(first)
+            check(second.closed_within(PATIENCE_SECONDS), "the second is served")
+    with changed(server, "max_connection_creation_rate_per_ip", 1):
+        with changed(server, "max_connection_creation_rate_per_ip_overrides", "127.0.0.1:1000"):
+            with connect(server) as first, connect(server) as second:
+                served(first)
+                served(second)
+
+
 def listener_overrides(server):
     second_one_waits(server, "listener_overrides", "PLAINTEXT.max_connections=1")
     with changed(server, "listener_overrides", "PLAINTEXT.num_network_threads=2"):
@@ -381,6 +393,7 @@ OF_A_RUNNING_SERVER = [
     listener_overrides,
     max_connection_creation_rate,
     max_connection_creation_rate_per_ip,
+    max_connection_creation_rate_per_ip_overrides,
     max_connections,
     max_connections_per_ip,
     max_connections_per_ip_overrides,

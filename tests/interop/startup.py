@@ -107,6 +107,8 @@ def check_config_refuses_what_a_start_refuses(binary, scratch):
             ([place, "--listeners=A://127.0.0.1:19111", "--admin_listener=:19111"], r"admin_listener"),
             ([place, "--socket_congestion_control=nope"], r"socket_congestion_control=nope"),
             ([place, "--max_connections_per_ip_overrides=127.0.0.1"], r"max_connections_per_ip_overrides.*HOST:COUNT"),
+            ([place, "--max_connection_creation_rate_per_ip_overrides=127.0.0.1:0"],
+             r"max_connection_creation_rate_per_ip_overrides.*within 1\.\."),
             ([place, "--node_id=77"], r"belongs to node 1.*node 77"),
             ([place, "--cluster_id=AAAAAAAAAAAAAAAAAAAAAA"], r"belongs to cluster"),
             ([place, "--default_replication_factor=3"], r"default_replication_factor=3 .*1.*alone"),

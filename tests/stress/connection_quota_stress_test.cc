@@ -191,11 +191,11 @@ TEST_P(ConnectionQuotaStressTest, AfterAHundredThousandConnectionsNothingIsLeft)
       options.num_network_threads = 2;
       options.max_connections = 60;
       options.max_connections_per_ip_overrides = "127.0.0.2:2";
+      options.max_connection_creation_rate_per_ip_overrides = "127.0.0.3:2";
       options.quota_window_num = 2;
       options.sockets.listen_backlog_size = 1024;
     });
     ConnectionQuotas& quotas = server.server().connection_quotas();
-    ASSERT_TRUE(quotas.SetMaxConnectionCreationRateOfIp(KeyOf(Source(1)), 2).ok());
     const SocketAddress address = *ToSocketAddress(server.server().bound_endpoints()[0]);
     const uint32_t seed = std::random_device()();
     RecordProperty("seed", static_cast<int>(seed));

@@ -20,8 +20,10 @@ absl::Status CheckNetwork(SocketServerOptions network) {
   SetDefaultMemoryLimit(&network);
   GYRE_RETURN_IF_ERROR(CheckOptions(network));
   GYRE_RETURN_IF_ERROR(PlanMemory(network).status());
-  GYRE_RETURN_IF_ERROR(ParseIpLimits(network.max_connections_per_ip_overrides).status(),
+  GYRE_RETURN_IF_ERROR(ParseIpCounts(network.max_connections_per_ip_overrides).status(),
                        "--max_connections_per_ip_overrides");
+  GYRE_RETURN_IF_ERROR(ParseIpRates(network.max_connection_creation_rate_per_ip_overrides).status(),
+                       "--max_connection_creation_rate_per_ip_overrides");
   return CheckSocketOptions(network.listeners[0].endpoint, network.sockets);
 }
 

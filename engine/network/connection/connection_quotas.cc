@@ -48,9 +48,10 @@ RateLimit ConnectionQuotas::ListenerRate(const ListenerState& state) const {
 }
 
 RateLimit ConnectionQuotas::AddressRate(const AddressKey& address) const {
-  const auto found = rates_of_ips_.find(address);
-  return Rate(found == rates_of_ips_.end() ? limits_.max_connection_creation_rate_per_ip
-                                           : found->second);
+  const IpLimits& overrides = limits_.max_connection_creation_rate_per_ip_overrides;
+  const auto found = overrides.find(address);
+  return Rate(found == overrides.end() ? limits_.max_connection_creation_rate_per_ip
+                                       : found->second);
 }
 
 int32_t ConnectionQuotas::AddressMaximum(const AddressKey& address) const {
@@ -309,18 +310,13 @@ absl::Status ConnectionQuotas::SetMaxConnectionCreationRatePerIp(int64_t value) 
   return absl::OkStatus();
 }
 
-absl::Status ConnectionQuotas::SetMaxConnectionCreationRateOfIp(const AddressKey& address,
-                                                                std::optional<int64_t> value) {
-  if (value.has_value()) {
-    const absl::Status status = CheckRange("connection_creation_rate", *value, 1);
+absl::Status ConnectionQuotas::SetMaxConnectionCreationRatePerIpOverrides(IpLimits overrides) {
+  for (const auto& [address, rate] : overrides) {
+    const absl::Status status = CheckRange("a rate", rate, 1);
     if (!status.ok()) return status;
   }
   MutexLock lock(mutex_);
-  if (value.has_value()) {
-    rates_of_ips_[address] = static_cast<int32_t>(*value);
-  } else {
-    rates_of_ips_.erase(address);
-  }
+  limits_.max_connection_creation_rate_per_ip_overrides = std::move(overrides);
   return absl::OkStatus();
 }
 

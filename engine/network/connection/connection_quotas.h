@@ -57,6 +57,7 @@ struct ConnectionQuotaOptions {
   int32_t max_connections_per_ip = kUnlimited;
   IpLimits max_connections_per_ip_overrides;
   int32_t max_connection_creation_rate_per_ip = kUnlimited;
+  IpLimits max_connection_creation_rate_per_ip_overrides;  // each at least 1
   // A burst of as many seconds' worth passes at once: Kafka's (quota.window.num
   // - 1) x quota.window.size.seconds.
   int32_t creation_burst_seconds = 10;
@@ -160,9 +161,8 @@ class ConnectionQuotas {
   absl::Status SetMaxConnectionsPerIp(int64_t value);
   absl::Status SetMaxConnectionsPerIpOverrides(IpLimits overrides);
   absl::Status SetMaxConnectionCreationRatePerIp(int64_t value);
-  // For one address, instead of the above; nullopt: the above again.
-  absl::Status SetMaxConnectionCreationRateOfIp(const AddressKey& address,
-                                                std::optional<int64_t> value);
+  // For these addresses, instead of the above.
+  absl::Status SetMaxConnectionCreationRatePerIpOverrides(IpLimits overrides);
   // nullopt: the server's. NOT_FOUND for a name that is no listener's.
   absl::Status SetListenerMaxConnections(absl::string_view listener, std::optional<int64_t> value);
   absl::Status SetListenerMaxConnectionCreationRate(absl::string_view listener,
@@ -222,7 +222,6 @@ class ConnectionQuotas {
 
   mutable Mutex mutex_;
   ConnectionQuotaOptions limits_ ABSL_GUARDED_BY(mutex_);  // listeners: in listeners_
-  absl::flat_hash_map<AddressKey, int32_t> rates_of_ips_ ABSL_GUARDED_BY(mutex_);
   std::vector<ListenerState> listeners_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<AddressKey, AddressState> addresses_ ABSL_GUARDED_BY(mutex_);
   size_t forget_at_ ABSL_GUARDED_BY(mutex_) = kForgetAtLeast;

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<AddressKey>> Resolve(absl::string_view entry, const s
 
 }  // namespace
 
-absl::StatusOr<IpLimits> ParseIpLimits(absl::string_view text) {
+absl::StatusOr<IpLimits> ParseIpLimits(absl::string_view text, int32_t least) {
   IpLimits limits;
   if (absl::StripAsciiWhitespace(text).empty()) return limits;
   for (absl::string_view entry : absl::StrSplit(text, ',')) {
@@ -51,8 +51,9 @@ absl::StatusOr<IpLimits> ParseIpLimits(absl::string_view text) {
     absl::string_view host = entry.substr(0, colon);
     const absl::string_view count_text = entry.substr(colon + 1);
     int32_t count = 0;
-    if (!absl::SimpleAtoi(count_text, &count) || count < 0) {
-      return Wrong(entry, absl::StrCat("count \"", count_text, "\" is not within 0..", INT32_MAX));
+    if (!absl::SimpleAtoi(count_text, &count) || count < least) {
+      return Wrong(
+          entry, absl::StrCat("count \"", count_text, "\" is not within ", least, "..", INT32_MAX));
     }
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
       host = host.substr(1, host.size() - 2);

@@ -130,7 +130,7 @@ TEST(ConnectionQuotasTest, TheAddressBeyondItsMaximumIsRefusedAndOthersAreNot) {
 TEST(ConnectionQuotasTest, AnOverrideIsForOneAddressAndForBothItsFamilies) {
   ConnectionQuotaOptions options = ThreeListeners();
   options.max_connections_per_ip = 1;
-  options.max_connections_per_ip_overrides = *ParseIpLimits("10.0.0.7:3,[::1]:0");
+  options.max_connections_per_ip_overrides = *ParseIpCounts("10.0.0.7:3,[::1]:0");
   Server server(options);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(server.Try(kExternal, "10.0.0.7"), Verdict::kAdmitted);
   EXPECT_EQ(server.Try(kExternal, "::ffff:10.0.0.7"), Verdict::kAdmitted);
@@ -222,7 +222,7 @@ TEST(ConnectionQuotasTest, AddressesAtRestAreForgotten) {
 TEST(ConnectionQuotasTest, AddressesThatAreOnlyRefusedAreForgottenToo) {
   ConnectionQuotaOptions options = ThreeListeners();
   options.max_connections_per_ip = 0;
-  options.max_connections_per_ip_overrides = *ParseIpLimits("10.200.0.1:1");
+  options.max_connections_per_ip_overrides = *ParseIpCounts("10.200.0.1:1");
   options.max_connection_creation_rate_per_ip = 100;
   Server server(options);
   for (int i = 0; i < 20'000; ++i) {
@@ -433,7 +433,6 @@ TEST(ConnectionQuotasTest, EverySetterRefusesWhatIsOutOfRangeAndChangesNothing) 
     EXPECT_FALSE(quotas.SetMaxConnections(value).ok()) << value;
     EXPECT_FALSE(quotas.SetMaxConnectionCreationRate(value).ok()) << value;
     EXPECT_FALSE(quotas.SetMaxConnectionCreationRatePerIp(value).ok()) << value;
-    EXPECT_FALSE(quotas.SetMaxConnectionCreationRateOfIp({}, value).ok()) << value;
     EXPECT_FALSE(quotas.SetListenerMaxConnections("ADMIN", value).ok()) << value;
     EXPECT_FALSE(quotas.SetListenerMaxConnectionCreationRate("ADMIN", value).ok()) << value;
   }
@@ -442,10 +441,12 @@ TEST(ConnectionQuotasTest, EverySetterRefusesWhatIsOutOfRangeAndChangesNothing) 
             "ADMIN.max_connection_creation_rate=0 is not valid; it must be from 1 to 2147483647");
   EXPECT_FALSE(quotas.SetMaxConnectionsPerIp(0).ok()) << "0 needs overrides";
   EXPECT_FALSE(quotas.SetMaxConnectionsPerIp(-1).ok());
+  EXPECT_FALSE(
+      quotas.SetMaxConnectionCreationRatePerIpOverrides(*ParseIpCounts("10.0.0.9:0")).ok());
   EXPECT_EQ(quotas.SetListenerMaxConnections("NONE", 1).code(), absl::StatusCode::kNotFound);
   for (int i = 0; i < 3; ++i) ASSERT_EQ(server.Try(i), Verdict::kAdmitted);
 
-  ASSERT_TRUE(quotas.SetMaxConnectionsPerIpOverrides(*ParseIpLimits("10.0.0.1:9")).ok());
+  ASSERT_TRUE(quotas.SetMaxConnectionsPerIpOverrides(*ParseIpCounts("10.0.0.1:9")).ok());
   ASSERT_TRUE(quotas.SetMaxConnectionsPerIp(0).ok());
   EXPECT_EQ(server.Try(kExternal, "10.0.0.2"), Verdict::kAddressFull);
   EXPECT_EQ(server.Try(kExternal, "10.0.0.1"), Verdict::kAdmitted);
@@ -582,14 +583,16 @@ TEST(ConnectionQuotasTest, TheRateOfAnAddressFollowsDefaultOverrideAndRemoval) {
   ConnectionQuotaOptions options = ThreeListeners();
   options.max_connection_creation_rate_per_ip = 20;
   Server server(options);
-  const AddressKey key = KeyOf(From("10.0.0.1"));
   EXPECT_NEAR(server.Storm(kExternal, "10.0.0.1", 500, 5), 20 * 6, 3);
-  ASSERT_TRUE(server.quotas.SetMaxConnectionCreationRateOfIp(key, 60).ok());
+  const auto override_rates = [&](const char* text) {
+    return server.quotas.SetMaxConnectionCreationRatePerIpOverrides(*ParseIpRates(text)).ok();
+  };
+  ASSERT_TRUE(override_rates("10.0.0.1:60"));
   EXPECT_NEAR(server.Storm(kExternal, "10.0.0.1", 500, 5), 60 * 5, 5);
   EXPECT_NEAR(server.Storm(kExternal, "10.0.0.2", 500, 5), 20 * 6, 3);
   ASSERT_TRUE(server.quotas.SetMaxConnectionCreationRatePerIp(40).ok());
   EXPECT_NEAR(server.Storm(kExternal, "10.0.0.2", 500, 5), 40 * 5, 5);
-  ASSERT_TRUE(server.quotas.SetMaxConnectionCreationRateOfIp(key, std::nullopt).ok());
+  ASSERT_TRUE(override_rates(""));
   server.now_ns += 10 * kSecond;
   EXPECT_NEAR(server.Storm(kExternal, "10.0.0.1", 500, 5), 40 * 6, 3);
 }
@@ -639,24 +642,26 @@ TEST(ConnectionQuotasTest, CountsAreExactUnderConcurrentAdmissionReleaseAndChang
 
 TEST(IpLimitsTest, NamesLiteralsAndBothFamilies) {
   const absl::StatusOr<IpLimits> limits =
-      ParseIpLimits(" 127.0.0.2:5 , [fe80::1]:6,fe80::2:7,localhost:8");
+      ParseIpCounts(" 127.0.0.2:5 , [fe80::1]:6,fe80::2:7,localhost:8");
   ASSERT_TRUE(limits.ok()) << limits.status();
   EXPECT_EQ(limits->at(KeyOf(From("127.0.0.2"))), 5);
   EXPECT_EQ(limits->at(KeyOf(From("fe80::1"))), 6);
   EXPECT_EQ(limits->at(KeyOf(From("fe80::2"))), 7);
   EXPECT_EQ(limits->at(KeyOf(From("127.0.0.1"))), 8);
-  EXPECT_TRUE(ParseIpLimits("")->empty());
+  EXPECT_TRUE(ParseIpCounts("")->empty());
 }
 
 TEST(IpLimitsTest, EachWrongEntryIsNamed) {
   for (const char* text :
        {"10.0.0.1", "10.0.0.1:", "10.0.0.1:x", "10.0.0.1:-1", ":5", "10.0.0.1:99999999999",
         "10.0.0.1:5,,10.0.0.2:5", "10.0.0.1:5,10.0.0.1:6", "[10.0.0:5"}) {
-    const absl::StatusOr<IpLimits> limits = ParseIpLimits(text);
+    const absl::StatusOr<IpLimits> limits = ParseIpCounts(text);
     EXPECT_EQ(limits.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_NE(limits.status().message().find("HOST:COUNT"), absl::string_view::npos)
         << limits.status();
   }
+  EXPECT_TRUE(ParseIpCounts("10.0.0.1:0").ok());
+  EXPECT_FALSE(ParseIpRates("10.0.0.1:0").ok());
 }
 
 }  // namespace

@@ -23,6 +23,10 @@ DEFINE_int32(max_connection_creation_rate, std::numeric_limits<int32_t>::max(),
 DEFINE_int32(max_connection_creation_rate_per_ip, std::numeric_limits<int32_t>::max(),
              "New connections per second from one address; beyond it they are held unserved until "
              "one more would pass, and closed.");
+DEFINE_string(
+    max_connection_creation_rate_per_ip_overrides, "",
+    "HOST:RATE,… instead of max_connection_creation_rate_per_ip. Names are looked up when "
+    "this is set, and every address of one gets the rate.");
 DEFINE_int32(quota_window_num, 11,
              "Rates let a burst of (quota_window_num - 1) x quota_window_size_seconds seconds' "
              "worth pass at once.");
@@ -39,6 +43,8 @@ absl::Status Apply(BrokerServerOptions& options) {
   network.max_connections_per_ip_overrides = FLAGS_max_connections_per_ip_overrides;
   network.max_connection_creation_rate = FLAGS_max_connection_creation_rate;
   network.max_connection_creation_rate_per_ip = FLAGS_max_connection_creation_rate_per_ip;
+  network.max_connection_creation_rate_per_ip_overrides =
+      FLAGS_max_connection_creation_rate_per_ip_overrides;
   network.quota_window_num = FLAGS_quota_window_num;
   network.quota_window_size_seconds = FLAGS_quota_window_size_seconds;
   if (FLAGS_max_connections_per_ip == 0 && FLAGS_max_connections_per_ip_overrides.empty()) {
@@ -52,9 +58,17 @@ absl::Status Apply(BrokerServerOptions& options) {
 ConnectionQuotas& Quotas(BrokerServer& server) { return server.network().connection_quotas(); }
 
 absl::Status SetOverrides(BrokerServer& server) {
-  GYRE_ASSIGN_OR_RETURN(IpLimits overrides, ParseIpLimits(FLAGS_max_connections_per_ip_overrides),
+  GYRE_ASSIGN_OR_RETURN(IpLimits overrides, ParseIpCounts(FLAGS_max_connections_per_ip_overrides),
                         "--max_connections_per_ip_overrides");
   return Quotas(server).SetMaxConnectionsPerIpOverrides(std::move(overrides));
+}
+
+absl::Status SetRateOverrides(BrokerServer& server) {
+  constexpr char kFlag[] = "--max_connection_creation_rate_per_ip_overrides";
+  GYRE_ASSIGN_OR_RETURN(IpLimits overrides,
+                        ParseIpRates(FLAGS_max_connection_creation_rate_per_ip_overrides), kFlag);
+  return Annotate(Quotas(server).SetMaxConnectionCreationRatePerIpOverrides(std::move(overrides)),
+                  kFlag);
 }
 
 }  // namespace
@@ -77,6 +91,7 @@ FlagGroup QuotaFlags() {
             return Quotas(server).SetMaxConnectionCreationRatePerIp(
                 FLAGS_max_connection_creation_rate_per_ip);
           }),
+          FlagSpec("max_connection_creation_rate_per_ip_overrides").Live(&SetRateOverrides),
           FlagSpec("quota_window_num").Between(2, 1000),
           FlagSpec("quota_window_size_seconds").Between(1, 3600),
       },
