@@ -185,6 +185,48 @@ TEST_F(MemoryContractTest, WhoWaitsForAnswerMemoryIsNotOvertakenByOneThatAsksOnA
   EXPECT_EQ(answered, kRequests);
 }
 
+TEST_F(MemoryContractTest, WhatAThrottledConnectionWaitedForIsAnothers) {
+  Held held;
+  TestServer server(
+      "", [&](Request* request) { held.Add(request); },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.processor.connection.max_in_flight_requests_per_connection = 2;
+        options.processor.connection.socket_request_max_bytes = 256'000;
+        options.queued_max_request_bytes = 340'000;
+      });
+  const auto next = [&held]() -> Request* { return held.Await(1) ? held.TakeAll()[0] : nullptr; };
+  const std::string payload = Pattern(200'000, 1);
+  Client holds(server.port());
+  holds.SendInBackground(Framed(payload));
+  Request* const first = next();
+  ASSERT_NE(first, nullptr);
+  Client throttled(server.port());
+  throttled.SendFrame("small");
+  Request* const small = next();
+  ASSERT_NE(small, nullptr);
+  throttled.SendInBackground(Framed(payload));
+  ASSERT_TRUE(server.AwaitMetric(kWaits, 1));
+  ThrottleToken token = small->StartThrottling(1);
+  Echo(small);
+  EXPECT_EQ(throttled.ReadFrame(), "small");
+  Echo(first);
+  EXPECT_TRUE(holds.ReadFrame() == payload);
+  // It takes no request now, so it must not keep what it was waiting for.
+  Client other(server.port());
+  other.SendInBackground(Framed(payload));
+  Request* const others = next();
+  ASSERT_NE(others, nullptr);
+  EXPECT_TRUE(others->frame() == payload);
+  Echo(others);
+  EXPECT_TRUE(other.ReadFrame() == payload);
+  token.End();
+  Request* const last = next();
+  ASSERT_NE(last, nullptr);
+  Echo(last);
+  EXPECT_TRUE(throttled.ReadFrame() == payload);
+}
+
 TEST_F(MemoryContractTest, ARequestLimitThatCouldNeverBeReachedIsRefused) {
   const auto server = ServeRequests();
   ConnectionOptions options = server->server().connection_options();

@@ -390,6 +390,39 @@ TEST_F(HandlerHealthTest, NamesWorkBesideRequests) {
   EXPECT_TRUE(AwaitTrue([&] { return health().ok(); }));
 }
 
+TEST(FrameTimeout, SparesAFrameThatWaitsForMemory) {
+  ManualClock clock;
+  Held held;
+  TestServer server(
+      "", [&](Request* request) { held.Add(request); },
+      [&](SocketServerOptions& options) {
+        options.clock = &clock;
+        options.num_network_threads = 1;
+        options.processor.connection.connections_max_idle_ms = -1;
+        options.processor.connection.frame_timeout_ms = 60'000;
+        options.processor.connection.socket_request_max_bytes = 1 << 20;
+        options.queued_max_request_bytes = (1 << 20) + 100'000;
+      });
+  const std::string payload = testing::Pattern(1 << 20, 1);
+  Client first(server.port());
+  first.SendInBackground(testing::Framed(payload));
+  ASSERT_TRUE(held.Await(1));
+  Client waits(server.port());
+  waits.SendInBackground(testing::Framed(payload));
+  ASSERT_TRUE(server.AwaitMetric("network_memory_waits_total", 1));
+  clock.AdvanceMs(200'000);
+  // A turn in which it would be noticed, which is over when the next one took another.
+  Client other(server.port());
+  ASSERT_TRUE(server.AwaitMetric("network_connections_accepted_total", 3));
+  Client another(server.port());
+  ASSERT_TRUE(server.AwaitMetric("network_connections_accepted_total", 4));
+  for (Request* request : held.TakeAll()) testing::Echo(request);
+  EXPECT_TRUE(first.ReadFrame() == payload);
+  ASSERT_TRUE(held.Await(1));
+  for (Request* request : held.TakeAll()) testing::Echo(request);
+  EXPECT_TRUE(waits.ReadFrame() == payload);
+}
+
 TEST(FrameTimeout, ClosesAConnectionWhoseFrameNeverEnds) {
   TestServer server("", testing::Echo, [](SocketServerOptions& options) {
     options.processor.connection.frame_timeout_ms = 100;

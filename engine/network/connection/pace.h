@@ -23,8 +23,10 @@ class Pace {
     constexpr int64_t kNsPerByte = 1'000'000'000 / kLeastBytesPerSecond;
     even_ns_ = std::min(now_ns, even_ns_ + bytes * kNsPerByte);
   }
-  // For so long it was not its turn.
-  void Forgive(int64_t duration_ns) { even_ns_ += duration_ns; }
+  // For so long it was not its turn; what it moved meanwhile buys no time either.
+  void Forgive(int64_t now_ns, int64_t duration_ns) {
+    even_ns_ = std::min(now_ns, even_ns_ + duration_ns);
+  }
   int64_t BehindNs(int64_t now_ns) const { return now_ns - even_ns_; }
 
  private:

@@ -98,10 +98,14 @@ void Processor::EndMemoryWait(Slot& slot) {
 void Processor::OnMemoryGranted(Slot& slot) {
   slot.granted_bytes = slot.memory_wait->bytes;
   slot.granted_use = slot.memory_wait->use;
-  slot.receive_pace.Forgive(now_ns_ - slot.memory_wait->since_ns);
+  const int64_t waited_ns = now_ns_ - slot.memory_wait->since_ns;
+  slot.receive_pace.Forgive(now_ns_, waited_ns);
+  slot.frame_started_ns = std::min(now_ns_, slot.frame_started_ns + waited_ns);
   EndMemoryWait(slot);
-  slot.connection.SetWaitingForMemory(false);
-  if (slot.connection.closing()) SpendGranted(slot);
+  Connection& connection = slot.connection;
+  connection.SetWaitingForMemory(false);
+  // One that takes no request for now leaves it to others, and asks again.
+  if (connection.closing() || connection.migrating() || connection.throttled()) SpendGranted(slot);
   Settle(slot);
 }
 

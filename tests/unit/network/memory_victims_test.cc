@@ -29,6 +29,15 @@ TEST(PaceTest, ABurstBuysNoTime) {
   EXPECT_EQ(pace.BehindNs(3 * kSecond), 2 * kSecond);
 }
 
+TEST(PaceTest, WhatIsMovedWhileOneNeedNotBuysNoTime) {
+  Pace pace;
+  pace.Begin(0);
+  pace.Move(10 * kSecond, 1 << 30);
+  pace.Forgive(10 * kSecond, 8 * kSecond);
+  EXPECT_EQ(pace.BehindNs(10 * kSecond), 0);
+  EXPECT_EQ(pace.BehindNs(13 * kSecond), 3 * kSecond);
+}
+
 TEST(PaceTest, ADripIsHardlyBetterThanSilence) {
   Pace drip;
   drip.Begin(0);
