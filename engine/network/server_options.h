@@ -93,8 +93,8 @@ struct ListenerOptions {
 struct ConnectionOptions {
   int64_t socket_request_max_bytes = 100 * 1024 * 1024;
   int64_t connections_max_idle_ms = 600'000;  // < 0: never
-  // From a frame's first byte to its last, while no request is in flight; < 0: no
-  // limit. What happens then is the frame decoder's choice.
+  // From a frame's first byte to its last, while no request is in flight and none waits
+  // for memory; < 0: no limit. What happens then is the frame decoder's choice.
   int64_t frame_timeout_ms = -1;
   // Of one connection: how many requests are in flight, and the bytes they take (the
   // request's, or the last answer's if that was larger, until it is answered; the
@@ -149,7 +149,8 @@ struct ProcessorOptions {
   // The ring's provided buffers; the count is a power of two.
   uint32_t receive_buffer_bytes = 16 * 1024;
   uint32_t receive_buffer_count = 512;
-  uint32_t max_connections = 1 << 16;
+  // As many as the ring's tokens can tell apart: what bounds them are the quotas.
+  uint32_t max_connections = 1 << 24;
   // A connection that is to be closed is reset when the peer has not acknowledged
   // what it pins by then.
   int64_t zero_copy_close_timeout_ms = 3'000;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/network/server_options.h"
 #include "gtest/gtest.h"
 
 namespace gyre {
@@ -26,6 +27,17 @@ TEST_F(ConnectionTableTest, ARequestTouchesSixCacheLinesOfIt) {
   EXPECT_EQ(address(&slot->index) % kCacheLineBytes, 0u);
   EXPECT_LE(address(&slot->session.listener + 1) - address(&slot->index), 6 * kCacheLineBytes);
   table_.Release(slot);
+}
+
+// With one processor all connections of a listener are there: what the quotas let in must
+// find a place.
+TEST_F(ConnectionTableTest, AProcessorHasRoomForMoreConnectionsThanSixteenBitsCount) {
+  ConnectionTable table(ProcessorOptions().max_connections, limits_);
+  for (uint32_t i = 0; i < 70'000; ++i) {
+    ConnectionSlot* const slot = table.Acquire();
+    ASSERT_NE(slot, nullptr) << i;
+    ASSERT_EQ(slot->TokenFor(uring::OpKind::kRecv, Operation::kReceive).slot, i);
+  }
 }
 
 TEST_F(ConnectionTableTest, ATokenOfAnEarlierLifeIsRefused) {
