@@ -339,7 +339,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   if (world.short_memory) {
     connection.socket_request_max_bytes = 2'000;
     options.queued_max_request_bytes = random.Between(2'100, 4'000);
-    options.processor.response_budget_bytes = random.Between(4'000, 40'000);
+    connection.response_budget_bytes = random.Between(4'000, 40'000);
     options.processor.response_budget_processors = options.processors;
     options.processor.response_stall_ms = random.Between(10, 1'000);
   }
