@@ -71,7 +71,11 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
   std::vector<SlabClassConfig> classes = config.classes;
   std::sort(classes.begin(), classes.end(),
             [](const auto& a, const auto& b) { return a.slot_bytes > b.slot_bytes; });
-  std::unique_ptr<SlabPool> pool(new SlabPool);
+  std::vector<uint32_t> capacities;
+  for (auto entry = classes.rbegin(); entry != classes.rend(); ++entry) {
+    capacities.push_back(CacheCapacity(entry->slot_count));
+  }
+  std::unique_ptr<SlabPool> pool(new SlabPool(capacities));
   pool->run_bytes_ = RoundUp(static_cast<size_t>(config.run_bytes), kSlabMaxBytes);
   size_t slots_bytes = 0;
   for (const SlabClassConfig& entry : classes) {
@@ -115,9 +119,6 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
     ASAN_POISON_MEMORY_REGION(slots, class_bytes);
     slots += class_bytes;
   }
-  std::vector<uint32_t> capacities;
-  for (const auto& slab : pool->classes_) capacities.push_back(CacheCapacity(slab->slot_count));
-  pool->caches_.emplace(capacities);
   for (size_t pages = 0; pages <= kMaxPages + 1; ++pages) {
     size_t class_index = 0;
     while (class_index < pool->classes_.size() &&
@@ -189,7 +190,7 @@ BufferBlock* SlabPool::Refill(size_t class_index, SlabCaches::Stack& stack) {
   const uint32_t wanted = std::max<uint32_t>(1, stack.capacity / 2);
   uint32_t count = slab.Pop(blocks, wanted);
   if (count == 0) {
-    caches_->ForEachAbandoned([this](SlabCaches::Cache& cache) {
+    caches_.ForEachAbandoned([this](SlabCaches::Cache& cache) {
       for (size_t i = 0; i < classes_.size(); ++i) {
         while (BufferBlock* block = cache.stacks[i].TryPop()) classes_[i]->Push(&block, 1);
       }
@@ -203,7 +204,7 @@ BufferBlock* SlabPool::Refill(size_t class_index, SlabCaches::Stack& stack) {
 }
 
 BufferBlock* SlabPool::TakeShared(size_t class_index) {
-  SlabCaches::Stack* const mine = caches_->Claim();
+  SlabCaches::Stack* const mine = caches_.Claim();
   const size_t end = std::min(class_index + 2, classes_.size());
   for (; class_index < end; ++class_index) {
     BufferBlock* block = mine[class_index].TryPop();
@@ -216,11 +217,11 @@ BufferBlock* SlabPool::TakeShared(size_t class_index) {
 
 void SlabPool::Release(BufferBlock* block) {
   ASAN_POISON_MEMORY_REGION(block->data, block->capacity_bytes);
-  if (!caches_->Mine()[block->cookie >> 32].TryPush(block)) GiveShared(block);
+  if (!caches_.Mine()[block->cookie >> 32].TryPush(block)) GiveShared(block);
 }
 
 void SlabPool::GiveShared(BufferBlock* block) {
-  SlabCaches::Stack& stack = caches_->Claim()[block->cookie >> 32];
+  SlabCaches::Stack& stack = caches_.Claim()[block->cookie >> 32];
   if (stack.TryPush(block)) return;
   SlabClass& slab = *classes_[block->cookie >> 32];
   if (stack.capacity == 0) return slab.Push(&block, 1);
@@ -235,7 +236,7 @@ void SlabPool::GiveShared(BufferBlock* block) {
 int64_t SlabPool::LentCount(size_t class_index) const {
   const SlabClass& slab = *classes_[class_index];
   return int64_t{slab.slot_count} - slab.free_count.load(std::memory_order_acquire) -
-         caches_->CachedCount(class_index);
+         caches_.CachedCount(class_index);
 }
 
 char* SlabPool::CarveRun(uint32_t slot_bytes, uint32_t count) {

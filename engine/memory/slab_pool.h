@@ -26,7 +26,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -68,7 +67,7 @@ class SlabPool final : public BufferOwner {
   Buffer Allocate(uint32_t size_bytes) {
     const size_t pages = (size_t{size_bytes} + kPageBytes - 1) / kPageBytes;
     const size_t class_index = class_of_pages_[std::min(pages, kMaxPages + 1)];
-    BufferBlock* block = caches_->Mine()[class_index].TryPop();
+    BufferBlock* block = caches_.Mine()[class_index].TryPop();
     if (block == nullptr) [[unlikely]] {
       block = TakeShared(class_index);
       if (block == nullptr) return Buffer();
@@ -127,7 +126,8 @@ class SlabPool final : public BufferOwner {
 
   static constexpr uint64_t kColours = kPageBytes / 2 / kCacheLineBytes;
 
-  SlabPool() = default;
+  // `cache_capacities`: what each thread may keep of a class, the smallest first.
+  explicit SlabPool(const std::vector<uint32_t>& cache_capacities) : caches_(cache_capacities) {}
   static Buffer Lend(BufferBlock* block, uint32_t size_bytes);
   // Where the calling thread's own stack has none. Null: exhausted.
   BufferBlock* TakeShared(size_t class_index);
@@ -144,7 +144,7 @@ class SlabPool final : public BufferOwner {
   // The smallest class that holds so many pages, or classes_.size().
   static constexpr size_t kMaxPages = kSlabMaxBytes / kPageBytes;
   uint8_t class_of_pages_[kMaxPages + 2] = {};
-  std::optional<SlabCaches> caches_;  // set by Create
+  SlabCaches caches_;
   std::atomic<uint64_t> exhausted_count_{0};
 };
 
