@@ -259,15 +259,15 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
   http_parser_pause(&parser, 0);
   const size_t more =
       http_parser_execute(&parser, &kSettings, bytes.data() + parsed, bytes.size() - parsed);
-  if (collector.too_long) {
+  const bool ends = collector.message_done && !collector.too_long;
+  if (collector.too_long || (!ends && HTTP_PARSER_ERRNO(&parser) == HPE_OK &&
+                             bytes.size() >= limits.max_undecided_bytes())) {
     Refuse(413, "the body is too long", request);
-  } else if (collector.message_done) {
+  } else if (ends) {
     request.state = HttpRequest::State::kComplete;
     request.frame_bytes = parsed + more;
   } else if (HTTP_PARSER_ERRNO(&parser) != HPE_OK) {
     Refuse(400, "the chunked body is malformed", request);
-  } else if (bytes.size() >= limits.max_undecided_bytes()) {
-    Refuse(413, "the body is too long", request);
   }
   return request;
 }

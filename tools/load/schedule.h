@@ -30,6 +30,8 @@ struct Window {
 
 class Schedule {
  public:
+  // Nothing is ever due.
+  Schedule() : Schedule(0, Arrivals::kConstant, Window(), 0, 0) {}
   // `per_second` 0: closed loop. `phase` in [0, 1) shifts constant arrivals by a part of a
   // gap, so that the threads of a run do not fire at once.
   Schedule(double per_second, Arrivals arrivals, const Window& window, uint64_t seed, double phase);
@@ -60,10 +62,10 @@ class Schedule {
  private:
   void Draw();
 
-  const Window window_;
-  const double gap_ns_;
-  const Arrivals arrivals_;
-  const double phase_;
+  Window window_;
+  double gap_ns_;
+  Arrivals arrivals_;
+  double phase_;
   Random random_;
   int64_t index_ = 0;
   double elapsed_ns_ = 0;  // Poisson: from the start to the next one

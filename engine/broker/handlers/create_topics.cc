@@ -49,10 +49,11 @@ void AddTopic(const NewTopicResult& result, proto::CreateTopicsResponse& respons
   topic.topic_id = result.id;
   topic.num_partitions = result.num_partitions;
   topic.replication_factor = result.replication_factor;
+  auto& configs = topic.configs.emplace();
   for (const TopicConfigEntry& config : result.configs) {
-    topic.configs->push_back({.name = config.name,
-                              .value = absl::string_view(config.value),
-                              .config_source = static_cast<int8_t>(config.source)});
+    configs.push_back({.name = config.name,
+                       .value = absl::string_view(config.value),
+                       .config_source = static_cast<int8_t>(config.source)});
   }
 }
 
@@ -90,7 +91,7 @@ void HandleCreateTopics(const BrokerServices& services, RequestContext context) 
   context.ReleaseFrame();
   services.controller->CreateTopics(
       std::move(topics), validate_only,
-      [context, refused = std::move(refused)](std::vector<NewTopicResult> results) {
+      [context, refused = std::move(refused)](const std::vector<NewTopicResult>& results) {
         Reply(context, refused, results);
       });
 }

@@ -91,10 +91,11 @@ void HandleDeleteTopics(const BrokerServices& services, RequestContext context) 
       count = 0;  // one entry stands for all of them
     }
   }
-  services.controller->DeleteTopics(std::move(wanted), [context, refused = std::move(refused)](
-                                                           std::vector<DeleteTopicResult> results) {
-    Reply(context, refused, results);
-  });
+  services.controller->DeleteTopics(
+      std::move(wanted),
+      [context, refused = std::move(refused)](const std::vector<DeleteTopicResult>& results) {
+        Reply(context, refused, results);
+      });
 }
 
 }  // namespace gyre

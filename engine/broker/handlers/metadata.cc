@@ -118,6 +118,8 @@ class Builder {
   MetadataResponse response_;
 };
 
+using Topics = std::vector<MetadataRequest::Topic>;
+
 // Versions 10 and 11 have the id field but not its meaning, and no null name.
 const char* WhyTopicIsRefused(const MetadataRequest::Topic& topic, int16_t version) {
   if (version >= kFirstVersionWithTopicIds) return nullptr;
@@ -126,26 +128,25 @@ const char* WhyTopicIsRefused(const MetadataRequest::Topic& topic, int16_t versi
   return nullptr;
 }
 
-bool AnyRefused(const MetadataRequest& request, int16_t version) {
-  for (const MetadataRequest::Topic& topic : *request.topics) {
+bool AnyRefused(const Topics& topics, int16_t version) {
+  for (const MetadataRequest::Topic& topic : topics) {
     if (WhyTopicIsRefused(topic, version) != nullptr) return true;
   }
   return false;
 }
 
 void AddRequested(const BrokerServices& services, const RequestContext& context,
-                  const MetadataRequest& request, Builder& builder) {
-  if (AnyRefused(request, context.version())) {
-    for (const MetadataRequest::Topic& topic : *request.topics) {
+                  const Topics& topics, bool allow_creation, Builder& builder) {
+  if (AnyRefused(topics, context.version())) {
+    for (const MetadataRequest::Topic& topic : topics) {
       builder.AddError(ErrorCode::kInvalidRequest, topic.name.value_or(""), topic.topic_id);
     }
     return;
   }
-  const bool may_create =
-      services.config.auto_create_topics_enable &&
-      (context.version() < kFirstVersionWithCreationFlag || request.allow_auto_topic_creation);
+  const bool may_create = services.config.auto_create_topics_enable &&
+                          (context.version() < kFirstVersionWithCreationFlag || allow_creation);
   std::set<std::pair<absl::string_view, Uuid>> seen;
-  for (const MetadataRequest::Topic& topic : *request.topics) {
+  for (const MetadataRequest::Topic& topic : topics) {
     if (!seen.insert({topic.name.value_or(""), topic.topic_id}).second) continue;
     if (!topic.topic_id.is_zero()) {
       builder.AddById(topic.topic_id);
@@ -167,13 +168,13 @@ void HandleMetadata(const BrokerServices& services, RequestContext context) {
   if (all) {
     builder.AddAll();
   } else {
-    AddRequested(services, context, request, builder);
+    AddRequested(services, context, *request.topics, request.allow_auto_topic_creation, builder);
   }
   context.Reply(builder.response());
   // Clients are told "unknown topic" and ask again; by then it is there.
   if (!builder.to_create().empty()) {
     services.controller->CreateTopics(std::move(builder.to_create()), false,
-                                      [](std::vector<NewTopicResult>) {});
+                                      [](const std::vector<NewTopicResult>&) {});
   }
 }
 

@@ -90,9 +90,9 @@ void KafkaLoad::OnClosed(ConnectionHandle connection, const absl::Status& why) {
 
 void KafkaLoad::Start(Recorder& recorder) {
   recorder_ = &recorder;
-  schedule_.emplace(part_.MakeSchedule(recorder.window(), thread_));
+  schedule_ = part_.MakeSchedule(recorder.window(), thread_);
   for (IndexedProducer& each : producers_) {
-    each.producer->Start(recorder, schedule_->is_open_loop());
+    each.producer->Start(recorder, schedule_.is_open_loop());
   }
   for (auto& consumer : consumers_) consumer->Start(&recorder);
 }
@@ -109,25 +109,25 @@ Producer* KafkaLoad::NextWithRoom() {
 int64_t KafkaLoad::TurnProducers(int64_t now_ns) {
   int64_t next_ns = INT64_MAX;
   bool blocked = false;
-  while (const std::optional<int64_t> due = schedule_->Due(now_ns)) {
+  while (const std::optional<int64_t> due = schedule_.Due(now_ns)) {
     Producer* const producer = NextWithRoom();
     blocked = producer == nullptr;
     if (blocked) {
-      schedule_->NoteBlocked();
+      schedule_.NoteBlocked();
       break;
     }
-    schedule_->NoteRoom(now_ns);
+    schedule_.NoteRoom(now_ns);
     const int64_t made_ns = part_.clock->NowNs();
-    const int64_t intended_ns = schedule_->is_open_loop() ? *due : made_ns;
-    if (schedule_->is_open_loop()) {
-      recorder_->Started(intended_ns, made_ns, schedule_->OwnDelayNs(intended_ns, made_ns));
+    const int64_t intended_ns = schedule_.is_open_loop() ? *due : made_ns;
+    if (schedule_.is_open_loop()) {
+      recorder_->Started(intended_ns, made_ns, schedule_.OwnDelayNs(intended_ns, made_ns));
     }
     producer->Add(intended_ns, made_ns);
-    schedule_->Started();
+    schedule_.Started();
   }
-  if (!blocked) next_ns = schedule_->NextNs(now_ns);
+  if (!blocked) next_ns = schedule_.NextNs(now_ns);
   for (IndexedProducer& each : producers_) {
-    if (schedule_->Exhausted(now_ns) && now_ns >= recorder_->window().end_ns) {
+    if (schedule_.Exhausted(now_ns) && now_ns >= recorder_->window().end_ns) {
       each.producer->Flush();
     }
     next_ns = std::min(next_ns, each.producer->Turn(now_ns));
@@ -168,7 +168,7 @@ void KafkaLoad::UpdateDone(int64_t now_ns) {
     const bool drained =
         std::all_of(producers_.begin(), producers_.end(),
                     [](const IndexedProducer& each) { return each.producer->drained(); });
-    if (now_ns < recorder_->window().end_ns || !schedule_->Exhausted(now_ns) || !drained) return;
+    if (now_ns < recorder_->window().end_ns || !schedule_.Exhausted(now_ns) || !drained) return;
     writing_ = false;
     shared_.writing_threads.fetch_sub(1, std::memory_order_release);
   }
@@ -191,8 +191,8 @@ void KafkaLoad::Collect(PartResult* result) {
   for (const auto& consumer : consumers_) {
     result->lost_connections.Add(consumer->lost_connections());
   }
-  if (!producers_.empty() && schedule_.has_value() &&
-      !schedule_->Exhausted(recorder_->window().end_ns)) {
+  if (!producers_.empty() && recorder_ != nullptr &&
+      !schedule_.Exhausted(recorder_->window().end_ns)) {
     ++result->not_started;
   }
 }

@@ -51,7 +51,7 @@ class KafkaLoad final : public ThreadLoad {
   KafkaShared& shared_;
   const int32_t thread_;
   std::optional<KafkaClient> client_;
-  std::optional<Schedule> schedule_;
+  Schedule schedule_;  // from Start on
   Recorder* recorder_ = nullptr;
   std::vector<IndexedProducer> producers_;
   std::vector<std::unique_ptr<Consumer>> consumers_;

@@ -1,6 +1,7 @@
 #include "tools/load/workloads/connect.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,7 +72,7 @@ void ConnectLoad::End(Attempt& attempt, bool close) {
   if (recorder_ == nullptr) {
     probed_ = failure_.ok();
   } else {
-    schedule_->NoteRoom(part_.clock->NowNs());
+    schedule_.NoteRoom(part_.clock->NowNs());
   }
 }
 
@@ -122,24 +123,24 @@ void ConnectLoad::OnClosed(ConnectionHandle connection, const absl::Status& why)
 
 void ConnectLoad::Start(Recorder& recorder) {
   recorder_ = &recorder;
-  schedule_.emplace(part_.MakeSchedule(recorder.window(), thread_));
+  schedule_ = part_.MakeSchedule(recorder.window(), thread_);
 }
 
 int64_t ConnectLoad::Turn(int64_t now_ns) {
-  while (const std::optional<int64_t> due = schedule_->Due(now_ns)) {
+  while (const std::optional<int64_t> due = schedule_.Due(now_ns)) {
     if (under_way_ >= at_once_) {
-      schedule_->NoteBlocked();
+      schedule_.NoteBlocked();
       break;
     }
     const int64_t started_ns = part_.clock->NowNs();
-    const int64_t intended_ns = schedule_->is_open_loop() ? *due : started_ns;
-    if (schedule_->is_open_loop()) {
-      recorder_->Started(intended_ns, started_ns, schedule_->OwnDelayNs(intended_ns, started_ns));
+    const int64_t intended_ns = schedule_.is_open_loop() ? *due : started_ns;
+    if (schedule_.is_open_loop()) {
+      recorder_->Started(intended_ns, started_ns, schedule_.OwnDelayNs(intended_ns, started_ns));
     }
-    schedule_->Started();
+    schedule_.Started();
     if (absl::Status status = Begin(intended_ns, started_ns); !status.ok()) {
       recorder_->Error(Kind(status), started_ns);
-      if (!schedule_->is_open_loop()) break;
+      if (!schedule_.is_open_loop()) break;
     }
   }
   if (now_ns >= next_timeout_check_ns_) {
@@ -151,12 +152,11 @@ int64_t ConnectLoad::Turn(int64_t now_ns) {
     }
   }
   const bool full = under_way_ >= at_once_;
-  return full ? next_timeout_check_ns_
-              : std::min(schedule_->NextNs(now_ns), next_timeout_check_ns_);
+  return full ? next_timeout_check_ns_ : std::min(schedule_.NextNs(now_ns), next_timeout_check_ns_);
 }
 
 bool ConnectLoad::Done(int64_t now_ns) const {
-  return now_ns >= recorder_->window().end_ns && under_way_ == 0 && schedule_->Exhausted(now_ns);
+  return now_ns >= recorder_->window().end_ns && under_way_ == 0 && schedule_.Exhausted(now_ns);
 }
 
 void ConnectLoad::Collect(PartResult* result) {
@@ -164,7 +164,7 @@ void ConnectLoad::Collect(PartResult* result) {
   result->checked = part_.options.round_trip;
   result->checks.checked += answered_;
   result->checks.corrupted += corrupted_;
-  if (schedule_.has_value() && !schedule_->Exhausted(recorder_->window().end_ns)) {
+  if (recorder_ != nullptr && !schedule_.Exhausted(recorder_->window().end_ns)) {
     ++result->not_started;
   }
 }

@@ -5,7 +5,6 @@
 #define GYRE_TOOLS_LOAD_WORKLOADS_CONNECT_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +47,7 @@ class ConnectLoad final : public ThreadLoad {
   const int32_t at_once_;
   Connector* connector_ = nullptr;
   Recorder* recorder_ = nullptr;
-  std::optional<Schedule> schedule_;
+  Schedule schedule_;              // from Start on
   std::vector<Attempt> attempts_;  // by connector slot
   int32_t under_way_ = 0;
   int32_t next_correlation_id_ = 0x67790000;

@@ -62,7 +62,7 @@ void EchoLoad::OnConnected(ConnectionHandle connection) {
     }
   }
   if (recorder_ != nullptr) {
-    schedule_->NoteRoom(part_.clock->NowNs());
+    schedule_.NoteRoom(part_.clock->NowNs());
     OfferRoom(*stream);
   }
 }
@@ -98,7 +98,7 @@ void EchoLoad::SettleStream(Stream& stream) {
 
 void EchoLoad::Start(Recorder& recorder) {
   recorder_ = &recorder;
-  schedule_.emplace(part_.MakeSchedule(recorder.window(), thread_));
+  schedule_ = part_.MakeSchedule(recorder.window(), thread_);
   next_timeout_check_ns_ = recorder.window().start_ns + kTimeoutCheckNs;
   for (Stream& stream : streams_) OfferRoom(stream);
 }
@@ -110,9 +110,9 @@ void EchoLoad::OfferRoom(Stream& stream) {
 }
 
 int64_t EchoLoad::Turn(int64_t now_ns) {
-  while (const std::optional<int64_t> due = schedule_->Due(now_ns)) {
+  while (const std::optional<int64_t> due = schedule_.Due(now_ns)) {
     if (with_room_.empty()) {
-      schedule_->NoteBlocked();
+      schedule_.NoteBlocked();
       break;
     }
     Stream& stream = streams_[with_room_.front()];
@@ -120,7 +120,7 @@ int64_t EchoLoad::Turn(int64_t now_ns) {
     stream.queued = false;
     if (!stream.open) continue;
     Ask(stream, *due, part_.clock->NowNs());
-    schedule_->Started();
+    schedule_.Started();
     OfferRoom(stream);
   }
   if (now_ns >= next_timeout_check_ns_) {
@@ -132,17 +132,17 @@ int64_t EchoLoad::Turn(int64_t now_ns) {
         recorder_->Error("an echo did not come within --timeout", now_ns);
         OnClosed(stream.connection, absl::OkStatus());
       }
-      if (!stream.open && !stream.connecting && !schedule_->Exhausted(now_ns)) {
+      if (!stream.open && !stream.connecting && !schedule_.Exhausted(now_ns)) {
         Connect(static_cast<uint32_t>(&stream - streams_.data())).IgnoreError();
       }
     }
   }
   return with_room_.empty() ? next_timeout_check_ns_
-                            : std::min(schedule_->NextNs(now_ns), next_timeout_check_ns_);
+                            : std::min(schedule_.NextNs(now_ns), next_timeout_check_ns_);
 }
 
 void EchoLoad::Ask(Stream& stream, int64_t intended_ns, int64_t now_ns) {
-  if (!schedule_->is_open_loop()) intended_ns = now_ns;
+  if (!schedule_.is_open_loop()) intended_ns = now_ns;
   source_.Make({.run = part_.run,
                 .stream = stream.id,
                 .number = stream.next_number,
@@ -156,8 +156,8 @@ void EchoLoad::Ask(Stream& stream, int64_t intended_ns, int64_t now_ns) {
   ++stream.outstanding;
   ++outstanding_;
   stream.asked.push_back({intended_ns, now_ns, Crc32c(payload_)});
-  if (schedule_->is_open_loop()) {
-    recorder_->Started(intended_ns, now_ns, schedule_->OwnDelayNs(intended_ns, now_ns));
+  if (schedule_.is_open_loop()) {
+    recorder_->Started(intended_ns, now_ns, schedule_.OwnDelayNs(intended_ns, now_ns));
   }
   connector_->Send(stream.connection, std::move(frame));
 }
@@ -207,13 +207,13 @@ void EchoLoad::OnFrame(ConnectionHandle connection, absl::string_view payload) {
     }
   }
   while (!stream->asked.empty() && stream->asked.front().answered) stream->asked.pop_front();
-  schedule_->NoteRoom(now_ns);
+  schedule_.NoteRoom(now_ns);
   OfferRoom(*stream);
 }
 
 bool EchoLoad::Done(int64_t now_ns) const {
   if (now_ns < recorder_->window().end_ns) return false;
-  return outstanding_ == 0 && schedule_->Exhausted(now_ns);
+  return outstanding_ == 0 && schedule_.Exhausted(now_ns);
 }
 
 void EchoLoad::Collect(PartResult* result) {
@@ -222,7 +222,7 @@ void EchoLoad::Collect(PartResult* result) {
   result->checks.Add(counts_);
   result->unanswered += unanswered_;
   result->lost_connections.Add(lost_connections_);
-  if (schedule_.has_value() && !schedule_->Exhausted(recorder_->window().end_ns)) {
+  if (recorder_ != nullptr && !schedule_.Exhausted(recorder_->window().end_ns)) {
     ++result->not_started;
   }
 }

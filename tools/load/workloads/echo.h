@@ -63,7 +63,7 @@ class EchoLoad final : public ThreadLoad {
   PayloadSource source_;
   Connector* connector_ = nullptr;
   Recorder* recorder_ = nullptr;
-  std::optional<Schedule> schedule_;
+  Schedule schedule_;  // from Start on
   std::vector<Stream> streams_;
   std::vector<uint32_t> stream_of_slot_;
   std::deque<uint32_t> with_room_;
