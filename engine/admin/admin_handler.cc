@@ -81,6 +81,7 @@ int HttpStatusOf(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
       return 409;
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
       return 503;
     default:
       return 500;

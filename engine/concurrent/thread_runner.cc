@@ -1,8 +1,9 @@
 #include "engine/concurrent/thread_runner.h"
 
-#include <pthread.h>
-
+#include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace gyre {
 
@@ -16,11 +17,22 @@ ThreadRunner::ThreadRunner(std::string name, ThreadBody& body, ThreadWaiter& wai
 
 ThreadRunner::~ThreadRunner() { Stop(); }
 
-void ThreadRunner::Start() {
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
-    Loop();
-  });
+absl::Status ThreadRunner::Start() {
+  // Not std::thread, which throws where this answers.
+  const auto run = [](void* self) -> void* {
+    auto* const runner = static_cast<ThreadRunner*>(self);
+    pthread_setname_np(pthread_self(), runner->name_.substr(0, 15).c_str());
+    runner->Loop();
+    return nullptr;
+  };
+  const int error = pthread_create(&thread_, nullptr, run, this);
+  if (error != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread for ", name_, ": ", std::strerror(error),
+                     "; allow more (ulimit -u, the container's pids limit, systemd's TasksMax)"));
+  }
+  running_ = true;
+  return absl::OkStatus();
 }
 
 void ThreadRunner::RequestStop() {
@@ -34,7 +46,7 @@ void ThreadRunner::RequestStop() {
 }
 
 void ThreadRunner::Join() {
-  if (thread_.joinable()) thread_.join();
+  if (std::exchange(running_, false)) pthread_join(thread_, nullptr);
 }
 
 void ThreadRunner::Loop() {

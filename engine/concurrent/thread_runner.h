@@ -3,15 +3,17 @@
 // in an order drawn from a seed.
 //
 // Threads: Start, Stop, Join one controlling thread; RequestStop any.
-// Owns: the std::thread.  Borrows: body, waiting place and clock, until Join.
+// Owns: the thread.  Borrows: body, waiting place and clock, until Join.
 #ifndef GYRE_ENGINE_CONCURRENT_THREAD_RUNNER_H_
 #define GYRE_ENGINE_CONCURRENT_THREAD_RUNNER_H_
+
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <thread>
 
+#include "absl/status/status.h"
 #include "engine/base/clock.h"
 #include "engine/base/time_share.h"
 #include "engine/concurrent/event_count.h"
@@ -58,8 +60,9 @@ class ThreadRunner {
   // Stops and joins.
   ~ThreadRunner();
 
-  // Once. The kernel's thread name is the first 15 bytes of `name`.
-  void Start();
+  // Once. The kernel's thread name is the first 15 bytes of `name`. RESOURCE_EXHAUSTED
+  // when the system allows no more threads; it may then be tried again.
+  absl::Status Start();
   // The loop ends after the turn it is in; work that is left stays undone.
   void RequestStop();
   // Returns when the thread has ended; at once when it was never started.
@@ -70,7 +73,7 @@ class ThreadRunner {
   }
 
   const std::string& name() const { return name_; }
-  bool running() const { return thread_.joinable(); }
+  bool running() const { return running_; }
   // How long it slept on its event count, in all; any thread. One that parks in a waiter
   // of its own is measured there (wait_meter.h).
   int64_t IdleNs(int64_t now_ns) const { return idle_.TotalNs(now_ns); }
@@ -86,7 +89,8 @@ class ThreadRunner {
   const Clock& clock_;
   std::atomic<bool> stop_requested_{false};
   TimeShare idle_;
-  std::thread thread_;
+  pthread_t thread_{};
+  bool running_ = false;
 };
 
 }  // namespace gyre

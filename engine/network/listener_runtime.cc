@@ -132,7 +132,7 @@ absl::Status ListenerRuntime::StartAccepting() {
     }
     return absl::OkStatus();
   }
-  acceptor_thread_->Start();
+  GYRE_RETURN_IF_ERROR(acceptor_thread_->Start());
   GYRE_RETURN_IF_ERROR(acceptor_->AwaitStart(), acceptor_thread_->name());
   return absl::OkStatus();
 }

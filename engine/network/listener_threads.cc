@@ -38,9 +38,21 @@ absl::Status ListenerThreads::Resize(int32_t num_network_threads,
     const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
     GYRE_RETURN_IF_ERROR(listeners_[i]->CheckNetworkThreads(count));
   }
+  // Those that grow first, for they may fail; to shrink again does not.
   for (size_t i = 0; i < listeners_.size(); ++i) {
     const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
-    GYRE_RETURN_IF_ERROR(listeners_[i]->ResizeNetworkThreads(count));
+    if (count < CountBefore(i)) continue;
+    absl::Status status = listeners_[i]->ResizeNetworkThreads(count);
+    if (status.ok()) continue;
+    for (size_t grown = 0; grown <= i; ++grown) {
+      if (NetworkThreadsOf(num_network_threads, options[grown]) <= CountBefore(grown)) continue;
+      listeners_[grown]->ResizeNetworkThreads(CountBefore(grown)).IgnoreError();
+    }
+    return status;
+  }
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    const int32_t count = NetworkThreadsOf(num_network_threads, options[i]);
+    if (count < CountBefore(i)) GYRE_RETURN_IF_ERROR(listeners_[i]->ResizeNetworkThreads(count));
   }
   return absl::OkStatus();
 }

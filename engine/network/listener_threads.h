@@ -27,8 +27,7 @@ class ListenerThreads {
 
   // Every listener is asked whether it may before the first one is changed, so a refusal
   // (ProcessorPool::CheckResize, or PlanMemory, for their receive buffers, as at a start)
-  // leaves all as they were. Threads that cannot be made are
-  // another matter: those that could stay.
+  // leaves all as they were. So do threads that cannot be made: those that could go again.
   absl::Status SetServersNumber(int32_t num_network_threads);
   // The num_network_threads of `options`, one for each listener.
   absl::Status SetOwnNumbers(const std::vector<ListenerOptions>& options);
@@ -36,6 +35,10 @@ class ListenerThreads {
  private:
   absl::Status Resize(int32_t num_network_threads, const std::vector<ListenerOptions>& options)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  int32_t CountBefore(size_t listener) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return NetworkThreadsOf(num_network_threads_, options_[listener]);
+  }
 
   const SocketServerOptions& server_options_;  // as at the start
   const std::vector<std::unique_ptr<ListenerRuntime>>& listeners_;

@@ -12,10 +12,10 @@ NetworkPlane::NetworkPlane(NetworkPlaneOptions options, const Clock& clock)
       channel_(static_cast<uint32_t>(std::max(1, options_.queued_max_requests)), clock, memory_,
                options_.lanes) {}
 
-void NetworkPlane::Start(RequestHandler& handler) {
+absl::Status NetworkPlane::Start(RequestHandler& handler) {
   handlers_ = std::make_unique<RequestHandlerPool>(options_.num_io_threads, channel_, handler,
                                                    clock_, options_.name);
-  handlers_->Start();
+  return handlers_->Start();
 }
 
 int64_t NetworkPlane::HandlerIdleNs(int64_t now_ns, int* handler_count) const {

@@ -37,7 +37,7 @@ class NetworkPlane {
   NetworkPlane& operator=(const NetworkPlane&) = delete;
 
   // Once; `handler` outlives the plane's Stop.
-  void Start(RequestHandler& handler);
+  absl::Status Start(RequestHandler& handler);
   // Joins the handlers; what is queued stays there. Idempotent.
   void Stop();
 

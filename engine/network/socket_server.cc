@@ -259,9 +259,11 @@ absl::Status SocketServer::State::StartProcessors() {
 
 absl::Status SocketServer::State::StartThreads() {
   GYRE_RETURN_IF_ERROR(StartProcessors());
-  data_plane.Start(handlers.ForDataPlane());
+  GYRE_RETURN_IF_ERROR(data_plane.Start(handlers.ForDataPlane()));
   for (size_t i = 0; i < listeners.size(); ++i) {
-    if (NetworkPlane* plane = privileged_planes[i].get()) plane->Start(handlers.Of(i));
+    if (NetworkPlane* plane = privileged_planes[i].get()) {
+      GYRE_RETURN_IF_ERROR(plane->Start(handlers.Of(i)));
+    }
   }
   for (const auto& listener : listeners) GYRE_RETURN_IF_ERROR(listener->StartAccepting());
   return absl::OkStatus();

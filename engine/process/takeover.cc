@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options optio
   if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
   std::unique_ptr<TakeoverPoint> point(
       new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake_fd)));
-  point->thread_->Start();
+  GYRE_RETURN_IF_ERROR(point->thread_->Start());
   return point;
 }
 

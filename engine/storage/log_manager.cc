@@ -1,8 +1,9 @@
 #include "engine/storage/log_manager.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -94,10 +95,22 @@ absl::Status LogManager::OpenAll() {
                                      MakeLogOptions(partitions[i], options_.default_config));
     }
   };
-  std::vector<std::thread> threads;
-  for (int i = 1; i < options_.recovery_thread_count; ++i) threads.emplace_back(open_some);
+  // Where no thread is to be had, the others have more to do.
+  const auto run = [](void* some) -> void* {
+    (*static_cast<decltype(open_some)*>(some))();
+    return nullptr;
+  };
+  std::vector<pthread_t> threads;
+  for (int i = 1; i < options_.recovery_thread_count; ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, run,
+                       const_cast<void*>(static_cast<const void*>(&open_some))) != 0) {
+      break;
+    }
+    threads.push_back(thread);
+  }
   open_some();
-  for (std::thread& thread : threads) thread.join();
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   for (size_t i = 0; i < partitions.size(); ++i) {
     // A crash in the middle of Create: nobody was told that this partition exists.
     if (!opened[i]->is_offline() && opened[i]->topic_id().is_zero() &&

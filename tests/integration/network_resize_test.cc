@@ -11,6 +11,7 @@
 #include "engine/network/socket_server.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
+#include "tests/unit/concurrent/no_more_threads.h"
 
 namespace gyre::testing {
 namespace {
@@ -316,6 +317,24 @@ TEST_P(NetworkResizeTest, ARefusalForOneListenerLeavesAllAsTheyWere) {
   EXPECT_EQ(ThreadsOf(server), "831");
   EXPECT_FALSE(network.ResizeNetworkThreads(17).ok());
   EXPECT_EQ(ThreadsOf(server), "831");
+}
+
+TEST_P(NetworkResizeTest, WhereThereAreNoMoreThreadsAllStayAsTheyWere) {
+  TestServer server(disabled(), Echo, &ThreeListeners);
+  SocketServer& network = server.server();
+  const int handlers = network.handler_threads();
+  {
+    const NoMoreThreads none;
+    EXPECT_TRUE(absl::IsResourceExhausted(network.ResizeHandlerThreads(2 * handlers)));
+    EXPECT_TRUE(absl::IsResourceExhausted(network.ResizeNetworkThreads(4)));
+    EXPECT_TRUE(absl::IsResourceExhausted(
+        network.SetListenerOverrides("A.num_network_threads=1,B.num_network_threads=6")));
+  }
+  EXPECT_EQ(network.handler_threads(), handlers);
+  EXPECT_EQ(ThreadsOf(server), "231");
+  Client client(server.port());
+  client.SendFrame("served");
+  EXPECT_EQ(client.ReadFrame(), "served");
 }
 
 TEST_P(NetworkResizeTest, AHandlerThatGoesFinishesWhatItStarted) {

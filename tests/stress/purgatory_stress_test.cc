@@ -97,9 +97,9 @@ struct Harness {
     for (int i = 0; i < 3; ++i) {
       handlers.push_back(
           std::make_unique<ThreadRunner>("handler", lane, lane.event, Clock::Real()));
-      handlers.back()->Start();
+      EXPECT_TRUE(handlers.back()->Start().ok());
     }
-    timer_thread.Start();
+    EXPECT_TRUE(timer_thread.Start().ok());
   }
   ~Harness() { StopThreads(); }
   void StopThreads() {

@@ -190,7 +190,7 @@ absl::Status BrokerServer::StartThreads() {
   state.timer = std::make_unique<Timer>(state.clock);
   state.timer_thread =
       std::make_unique<ThreadRunner>("timer", *state.timer, state.timer->wakeup(), state.clock);
-  state.timer_thread->Start();
+  GYRE_RETURN_IF_ERROR(state.timer_thread->Start());
   GYRE_ASSIGN_OR_RETURN(std::unique_ptr<uring::Ring> ring,
                         uring::CreateUringRing(state.features, uring::RingOptions()), "log-io");
   state.file_ring = std::make_unique<uring::FileRing>(std::move(ring), kLogIoMaxInFlight);
@@ -198,7 +198,7 @@ absl::Status BrokerServer::StartThreads() {
   state.metrics->AddCollector(state.log_io_collector.get());
   state.log_io_thread = std::make_unique<ThreadRunner>(
       "log-io", *state.file_ring, static_cast<ThreadWaiter&>(*state.file_ring), state.clock);
-  state.log_io_thread->Start();
+  GYRE_RETURN_IF_ERROR(state.log_io_thread->Start());
   return absl::OkStatus();
 }
 

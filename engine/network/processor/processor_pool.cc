@@ -65,7 +65,7 @@ absl::Status ProcessorPool::Add() {
 }
 
 absl::Status ProcessorPool::StartMember(const Member& member) {
-  member.thread->Start();
+  GYRE_RETURN_IF_ERROR(member.thread->Start());
   return member.processor->AwaitStart();
 }
 
@@ -78,7 +78,7 @@ absl::Status ProcessorPool::Start() {
     started_ = true;
     for (const Member& member : active_) members.push_back(&member);
   }
-  for (const Member* member : members) member->thread->Start();
+  for (const Member* member : members) GYRE_RETURN_IF_ERROR(member->thread->Start());
   absl::Status registered;
   for (const Member* member : members) {
     GYRE_RETURN_IF_ERROR(member->processor->AwaitStart(), member->thread->name());
@@ -136,11 +136,15 @@ absl::Status ProcessorPool::Resize(int32_t count) {
   }
   absl::Status status;
   for (int32_t i = from; i < count && status.ok(); ++i) status = Add();
+  if (!status.ok()) {
+    Shrink(static_cast<size_t>(from));
+    return status;
+  }
   // The others hand over what they have too much of, those without anything under
   // way first and only.
   MutexLock lock(mutex_);
   for (const Member& member : active_) member.processor->Rebalance(&set_);
-  return status;
+  return absl::OkStatus();
 }
 
 void ProcessorPool::Shrink(size_t count) {

@@ -69,9 +69,9 @@ class ProcessorPool {
   // OUT_OF_RANGE with the valid range against Kafka's rule; FAILED_PRECONDITION
   // while draining or stopped.
   absl::Status CheckResize(int32_t count) const;
-  // CheckResize; beside its errors RESOURCE_EXHAUSTED and the like from a new ring, with
-  // those kept that could be made. Grown: the others hand over what they have above
-  // their share.
+  // CheckResize; beside its errors RESOURCE_EXHAUSTED and the like from a new ring or
+  // thread, after which there are as many as before. Grown: the others hand over what
+  // they have above their share.
   absl::Status Resize(int32_t count);
   // Ends what retired since. Resize does it, too.
   void Reap();

@@ -74,11 +74,12 @@ void RequestHandlerPool::Add() {
   members_.push_back(std::move(member));
 }
 
-void RequestHandlerPool::Start() {
+absl::Status RequestHandlerPool::Start() {
   MutexLock change(change_mutex_);
   MutexLock lock(mutex_);
   changeable_ = true;
-  for (const Member& member : members_) member.thread->Start();
+  for (const Member& member : members_) GYRE_RETURN_IF_ERROR(member.thread->Start());
+  return absl::OkStatus();
 }
 
 int64_t RequestHandlerPool::IdleNs(int64_t now_ns, int* handler_count) const {
@@ -118,9 +119,18 @@ void RequestHandlerPool::Stop() {
   for (ThreadRunner* thread : threads) thread->Join();
 }
 
+void RequestHandlerPool::Dismiss(size_t count) {
+  for (size_t i = count; i < members_.size(); ++i) {
+    members_[i].thread->RequestStop();
+    leaving_.push_back(std::move(members_[i]));
+  }
+  members_.resize(count);
+}
+
 absl::Status RequestHandlerPool::Resize(int32_t thread_count, int64_t wait_ms) {
   MutexLock change(change_mutex_);
   ReapLeaving();
+  absl::Status grown;
   {
     MutexLock lock(mutex_);
     if (!changeable_) {
@@ -129,15 +139,12 @@ absl::Status RequestHandlerPool::Resize(int32_t thread_count, int64_t wait_ms) {
     const auto from = static_cast<int32_t>(members_.size());
     GYRE_RETURN_IF_ERROR(CheckResize("num_io_threads", from, thread_count));
     const auto count = static_cast<size_t>(thread_count);
-    while (members_.size() < count) {
+    while (members_.size() < count && grown.ok()) {
       Add();
-      members_.back().thread->Start();
+      grown = members_.back().thread->Start();
+      if (!grown.ok()) members_.pop_back();
     }
-    for (size_t i = count; i < members_.size(); ++i) {
-      members_[i].thread->RequestStop();
-      leaving_.push_back(std::move(members_[i]));
-    }
-    members_.resize(count);
+    Dismiss(grown.ok() ? count : static_cast<size_t>(from));
   }
   // Whoever changes a flag waits here, on the real time, by looking now and then.
   for (int64_t waited_ms = 0; !ReapLeaving(); ++waited_ms) {
@@ -149,7 +156,7 @@ absl::Status RequestHandlerPool::Resize(int32_t thread_count, int64_t wait_ms) {
   }
   // One that goes may have been woken for a run that it then left.
   channel_.idle_handlers().NotifyAll();
-  return absl::OkStatus();
+  return grown;
 }
 
 bool RequestHandlerPool::changeable() const {

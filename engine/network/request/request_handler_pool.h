@@ -61,11 +61,12 @@ class RequestHandlerPool {
                      const Clock& clock, absl::string_view name_prefix = "");
   ~RequestHandlerPool() { Stop(); }
 
-  void Start();
+  absl::Status Start();
   // Joins; runs and continuations that are still queued stay there.
   void Stop();
 
-  // OUT_OF_RANGE unless `thread_count` is from half to double of what there is.
+  // OUT_OF_RANGE unless `thread_count` is from half to double of what there is. On that
+  // or any other error the number stays.
   // Shrinking returns when the handlers that go are done with what they started, or after
   // `wait_ms`: then they end in the background. Nothing is lost.
   static constexpr int64_t kLeaveWaitMs = 30'000;
@@ -90,6 +91,8 @@ class RequestHandlerPool {
 
   void Add() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool changeable() const;
+  // Those from `count` on; they end with what they are at.
+  void Dismiss(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True: none is left that shall go.
   bool ReapLeaving() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 

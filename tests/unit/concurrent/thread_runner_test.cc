@@ -6,8 +6,11 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "engine/concurrent/mutex.h"
 #include "gtest/gtest.h"
+#include "tests/unit/concurrent/no_more_threads.h"
 
 namespace gyre {
 namespace {
@@ -52,7 +55,7 @@ TEST(ThreadRunnerTest, RunsUnderItsNameAndCallsTheHooksOnce) {
   Worker worker;
   EventCount wakeup;
   ThreadRunner runner("processor-1234567890", worker, wakeup, Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   EXPECT_TRUE(runner.running());
   runner.Stop();
   EXPECT_FALSE(runner.running());
@@ -62,11 +65,25 @@ TEST(ThreadRunnerTest, RunsUnderItsNameAndCallsTheHooksOnce) {
   EXPECT_EQ(worker.stops, 1);
 }
 
+TEST(ThreadRunnerTest, WhereThereIsNoThreadToBeHadItSaysSo) {
+  Worker worker;
+  EventCount wakeup;
+  ThreadRunner runner("handler-7", worker, wakeup, Clock::Real());
+  {
+    const NoMoreThreads none;
+    const absl::Status status = runner.Start();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "handler-7")) << status;
+  }
+  EXPECT_FALSE(runner.running());
+  runner.Stop();
+}
+
 TEST(ThreadRunnerTest, NoWorkIsSleptOver) {
   Worker worker;
   EventCount wakeup;
   ThreadRunner runner("worker", worker, wakeup, Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   for (int i = 1; i <= 2000; ++i) {
     worker.work.fetch_add(1);
     wakeup.NotifyOne();
@@ -78,7 +95,7 @@ TEST(ThreadRunnerTest, AnIdleThreadSleeps) {
   Worker worker;
   EventCount wakeup;
   ThreadRunner runner("worker", worker, wakeup, Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   while (wakeup.waiter_count() == 0) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const int turns = worker.turns.load();
@@ -92,7 +109,7 @@ TEST(ThreadRunnerTest, WakesAtTheDeadlineOfItsBody) {
   const int64_t deadline_ns = Clock::Real().NowNs() + 30'000'000;
   worker.deadline_ns.store(deadline_ns);
   ThreadRunner runner("worker", worker, wakeup, Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   while (worker.last_now_ns.load() < deadline_ns) std::this_thread::yield();
   worker.deadline_ns.store(ThreadBody::kNever);
 }
@@ -102,8 +119,8 @@ TEST(ThreadRunnerTest, RunnersMayShareAWaitingPlace) {
   EventCount wakeup;
   ThreadRunner first("worker-0", worker, wakeup, Clock::Real());
   ThreadRunner second("worker-1", worker, wakeup, Clock::Real());
-  first.Start();
-  second.Start();
+  ASSERT_TRUE(first.Start().ok());
+  ASSERT_TRUE(second.Start().ok());
   for (int i = 0; i < 1000; ++i) {
     worker.work.fetch_add(1);
     wakeup.NotifyOne();
@@ -138,7 +155,7 @@ TEST(ThreadRunnerTest, ABodyMayBringItsOwnWaitingPlace) {
   Worker worker;
   CountingWaiter waiter;
   ThreadRunner runner("worker", worker, waiter, Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   while (waiter.waits.load() < 1) std::this_thread::yield();
   worker.work.fetch_add(1);
   waiter.Wake();

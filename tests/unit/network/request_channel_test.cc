@@ -218,7 +218,7 @@ TEST_F(RequestChannelTest, EveryContinuationRunsOnceOverManyPostersAndWorkers) {
   constexpr int kPosters = 3, kEach = 20'000;
   Handler handler;
   RequestHandlerPool pool(3, channel_, handler, Clock::Real());
-  pool.Start();
+  ASSERT_TRUE(pool.Start().ok());
   std::atomic<int> count{0};
   std::vector<std::vector<Counting>> all;
   for (int i = 0; i < kPosters; ++i) all.emplace_back(kEach);

@@ -1,5 +1,6 @@
-// The handlers of a request channel when a sender is preempted in the middle of its push:
-// what lies behind that is not forgotten. A signal stands in for the scheduler.
+// The handlers of a request channel: what lies behind a sender that is preempted in the
+// middle of its push is not forgotten (a signal stands in for the scheduler), and there
+// may be no threads to be had.
 #include "engine/network/request/request_handler_pool.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/concurrent/no_more_threads.h"
 
 namespace gyre {
 namespace {
@@ -92,7 +94,7 @@ TEST_F(RequestHandlerPoolTest, WhatLiesBehindAHalfPushedRunFindsTheIdleHandler) 
   struct sigaction action = {};
   action.sa_handler = &Hold;
   ASSERT_EQ(sigaction(SIGUSR2, &action, nullptr), 0);
-  pool_.Start();
+  ASSERT_TRUE(pool_.Start().ok());
   int caught = 0;
   for (int attempt = 0; attempt < 100 && caught < 3 && !HasFailure(); ++attempt) {
     handler_.armed = handler_.last_started = let_go = false;
@@ -121,6 +123,18 @@ TEST_F(RequestHandlerPoolTest, WhatLiesBehindAHalfPushedRunFindsTheIdleHandler) 
   }
   pool_.Stop();
   RecordProperty("caught", caught);
+}
+
+TEST_F(RequestHandlerPoolTest, WithoutThreadsTheirNumberStays) {
+  ASSERT_TRUE(pool_.Start().ok());
+  {
+    const NoMoreThreads none;
+    const absl::Status status = pool_.Resize(4);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  }
+  EXPECT_EQ(pool_.size(), 2);
+  EXPECT_TRUE(pool_.Resize(4).ok());
+  EXPECT_EQ(pool_.size(), 4);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(TimerTest, ManyAtOnceTakeSeveralTurns) {
 TEST(TimerTest, ItsThreadWakesForAnEarlierDeadline) {
   Timer timer(Clock::Real());
   ThreadRunner runner("timer", timer, timer.wakeup(), Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   Timeout late, early;
   const int64_t now_ns = Clock::Real().NowNs();
   timer.Add(&late, now_ns + 3600'000 * kMs);
@@ -119,7 +119,7 @@ TEST(TimerTest, ItsThreadWakesForAnEarlierDeadline) {
 TEST(TimerTest, EachTimerFiresOnceOrIsCancelledOnceUnderRacingThreads) {
   Timer timer(Clock::Real());
   ThreadRunner runner("timer", timer, timer.wakeup(), Clock::Real());
-  runner.Start();
+  ASSERT_TRUE(runner.Start().ok());
   constexpr int kThreads = 4;
   constexpr int kTimeouts = 3000;
   std::vector<std::vector<Timeout>> timeouts;

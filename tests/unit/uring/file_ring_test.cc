@@ -43,7 +43,7 @@ class FileRingTest : public ::testing::TestWithParam<Rung> {
 INSTANTIATE_TEST_SUITE_P(Rungs, FileRingTest, ::testing::ValuesIn(kRungs), RungName);
 
 TEST_P(FileRingTest, ASyncRunsOnAThreadOfTheKernelThatIsCounted) {
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   Awaited operation;
   operation.file = NewFile(directory_, "content");
   operation.kind = FileOperation::Kind::kSync;
@@ -58,7 +58,7 @@ TEST_P(FileRingTest, ASyncRunsOnAThreadOfTheKernelThatIsCounted) {
 }
 
 TEST_P(FileRingTest, WritesSyncsAndReads) {
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   Awaited operation;
   operation.file = NewFile(directory_, "");
   std::string text = "durable";
@@ -83,7 +83,7 @@ TEST_P(FileRingTest, WritesSyncsAndReads) {
 }
 
 TEST_P(FileRingTest, ReportsTheErrorOfTheKernel) {
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   NewFile(directory_, "x");
   const absl::StatusOr<FileRef> read_only =
       FileSystem::Real().Open(directory_.path() + "/file", OpenMode::kRead);
@@ -100,7 +100,7 @@ TEST_P(FileRingTest, ReportsTheErrorOfTheKernel) {
 }
 
 TEST_P(FileRingTest, AnswersEachOfManyThreadsExactlyOnce) {
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   const FileRef file = NewFile(directory_, "0123456789");
   constexpr int kThreads = 4;
   constexpr int kRounds = 200;
@@ -134,13 +134,13 @@ TEST_P(FileRingTest, TakesMoreOperationsThanItHasSlots) {
     operation.file = file;
     ring_.Submit(&operation);  // before there is a thread
   }
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   for (Awaited& operation : operations) EXPECT_EQ(operation.Await(), IoResult::Bytes(0));
 }
 
 TEST_P(FileRingTest, StoppingAnswersWhatIsOutstanding) {
   const FileRef file = NewFile(directory_, "");
-  runner_.Start();
+  ASSERT_TRUE(runner_.Start().ok());
   std::vector<Awaited> operations(64);
   for (Awaited& operation : operations) {
     operation.file = file;
@@ -154,7 +154,7 @@ TEST_P(FileRingTest, StopsWhileItSleeps) {
   for (int i = 0; i < 20; ++i) {
     FileRing ring(MakeRing(GetParam()), 4);
     ThreadRunner runner("log-io", ring, ring, Clock::Real());
-    runner.Start();
+    ASSERT_TRUE(runner.Start().ok());
     if (i % 2 == 0) std::this_thread::yield();
     runner.Stop();
   }
