@@ -152,7 +152,7 @@ struct ProcessorOptions {
   // As many as the ring's tokens can tell apart: what bounds them are the quotas.
   uint32_t max_connections = 1 << 24;
   // A connection that is to be closed is reset when the peer has not acknowledged
-  // what it pins by then.
+  // what it pins by then; one that ended in good order when it also hardly takes any of it.
   int64_t zero_copy_close_timeout_ms = 3'000;
   int64_t response_budget_processors = 1;
   // While requests wait so, a reader that is so far behind with taking its answers, at

@@ -343,8 +343,6 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
     options.processor.response_budget_processors = options.processors;
     options.processor.response_stall_ms = random.Between(10, 1'000);
   }
-  // A reader that is slow for longer than that loses what was lent to the kernel.
-  if (orderly) options.processor.zero_copy_close_timeout_ms = 60'000;
   Handler handler(random.Next(), *file);
   SimServer server(random.Next(), options, run.clock, run.network);
   server.Start(handler, run.scheduler);

@@ -137,8 +137,8 @@ bool Processor::RunOnce(int64_t now_ns) {
   thread_.waits.OnWoken(now_ns);
   // With turns queued, or more connections at the door than are let in at once, nobody
   // waits in the ring, so it is looked at here.
-  if (reaped_ == 0 && (options_.reap_every_turn || !turns_.empty() || !yielded_.empty() ||
-                       more_new_connections_)) {
+  if (reaped_ == 0 &&
+      (options_.reap_every_turn || !turns_.empty() || !yielded_.empty() || more_new_connections_)) {
     reaped_ = ring_->SubmitAndReap(absl::MakeSpan(completions_), 0);
   }
   const size_t reaped = std::exchange(reaped_, 0);

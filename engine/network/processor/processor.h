@@ -184,6 +184,10 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void Migrate(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Linger(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnLingerCheck(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
+  // Measures from now on how the peer takes what has been sent.
+  void BeginTaking(Slot& slot, int64_t left_bytes) GYRE_REQUIRES_OWNER(owner_);
+  // The peer has not taken all of it and is not far behind with it.
+  bool TakesOn(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void Shutdown(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void OnCloseDeadline(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void CloseSocket(Slot& slot) GYRE_REQUIRES_OWNER(owner_);

@@ -22,24 +22,29 @@ void Processor::Linger(Slot& slot) {
   StopWaiting(slot);
   SpendGranted(slot);
   ring_->Shutdown(slot.fd, /*write_side_only=*/true);
-  slot.send_pace.Begin(now_ns_);
-  slot.paced_sent_bytes = slot.traffic.sent_bytes - left_bytes;
+  BeginTaking(slot, left_bytes);
   deadlines_.Cancel(&slot);
   slot.deadline_ns = now_ns_ + kLingerCheckNs;
   deadlines_.Add(&slot);
 }
 
 void Processor::OnLingerCheck(Slot& slot) {
+  if (!TakesOn(slot)) return slot.connection.OnLingerOver();
+  slot.deadline_ns = now_ns_ + kLingerCheckNs;
+  deadlines_.Add(&slot);
+}
+
+void Processor::BeginTaking(Slot& slot, int64_t left_bytes) {
+  slot.send_pace.Begin(now_ns_);
+  slot.paced_sent_bytes = slot.traffic.sent_bytes - left_bytes;
+}
+
+bool Processor::TakesOn(Slot& slot) {
   const int64_t left_bytes = ring_->UnacknowledgedBytes(slot.fd);
   const int64_t taken_bytes = slot.traffic.sent_bytes - left_bytes;
   slot.send_pace.Move(now_ns_, taken_bytes - slot.paced_sent_bytes);
   slot.paced_sent_bytes = taken_bytes;
-  if (left_bytes == 0 || slot.send_pace.BehindNs(now_ns_) >= kLingerPatienceNs) {
-    slot.connection.OnLingerOver();
-    return;
-  }
-  slot.deadline_ns = now_ns_ + kLingerCheckNs;
-  deadlines_.Add(&slot);
+  return left_bytes > 0 && slot.send_pace.BehindNs(now_ns_) < kLingerPatienceNs;
 }
 
 void Processor::Shutdown(Slot& slot) {
@@ -75,6 +80,7 @@ void Processor::Shutdown(Slot& slot) {
     if (closing_all_) {
       OnCloseDeadline(slot);
     } else {
+      BeginTaking(slot, ring_->UnacknowledgedBytes(slot.fd));
       slot.deadline_ns = now_ns_ + options_.zero_copy_close_timeout_ms * 1'000'000;
       deadlines_.Add(&slot);
     }

@@ -72,6 +72,12 @@ void Processor::ExpireDeadlines() {
 void Processor::OnDeadline(Slot& slot) {
   Connection& connection = slot.connection;
   if (connection.shutdown_done()) {
+    // One that ended in good order has its answers as long as it takes them.
+    if (!connection.output_dead() && connection.zero_copy_pending() > 0 && TakesOn(slot)) {
+      slot.deadline_ns = now_ns_ + options_.zero_copy_close_timeout_ms * 1'000'000;
+      deadlines_.Add(&slot);
+      return;
+    }
     OnCloseDeadline(slot);
     Settle(slot);
     return;
