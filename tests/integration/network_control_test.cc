@@ -1,6 +1,7 @@
 // What a server tells of itself, which the admin pages rest on: lists of connections,
 // metrics, the slow-request log, health.
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,89 @@ TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
   EXPECT_EQ(waits.ReadFrame(), "hold");
   server.server().Stop();
   EXPECT_TRUE(server.server().ListConnections(100, 20'000).empty());
+}
+
+TEST(ConnectionLists, NameWhatEachConnectionWaitsFor) {
+  constexpr size_t kLarge = 1 << 20;
+  Held held;
+  Mutex mutex;
+  CondVar changed;
+  bool inside = false;
+  bool go_on = false;
+  TestServer server(
+      "",
+      [&](Request* request) {
+        const absl::string_view frame = request->frame();
+        if (absl::StartsWith(frame, "hold")) return held.Add(request);
+        if (frame == "throttle") request->Throttle(3'600'000'000'000);
+        if (frame == "large") return testing::ReplyFramed(request, testing::Pattern(4 << 20, 1));
+        if (frame == "block") {
+          MutexLock lock(mutex);
+          inside = true;
+          while (!go_on) changed.Wait(mutex);
+        }
+        testing::Echo(request);
+      },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.num_io_threads = 1;
+        options.queued_max_requests = 1;
+        options.sockets.send_buffer_bytes = 64 * 1024;
+        options.processor.connection.socket_request_max_bytes = kLarge;
+        options.queued_max_request_bytes = kLarge + 200'000;
+      });
+  const auto state = [&](const Client& client) -> std::string {
+    const std::string peer = absl::StrCat("127.0.0.1:", client.local_port());
+    for (const ConnectionInfo& info : server.server().ListConnections(100, 20'000)) {
+      if (info.peer == peer) return info.state;
+    }
+    return "not there";
+  };
+  const auto becomes = [&](const Client& client, absl::string_view wanted) {
+    return AwaitTrue([&] { return state(client) == wanted; });
+  };
+  Client throttled(server.port());
+  throttled.SendFrame("throttle");
+  EXPECT_EQ(throttled.ReadFrame(), "throttle");
+  EXPECT_TRUE(becomes(throttled, "throttled"));
+  Client slow(server.port(), testing::kSmallWindowBytes);
+  slow.SendFrame("large");
+  EXPECT_TRUE(becomes(slow, "sending"));
+  Client half_closed(server.port());
+  half_closed.SendFrame("hold");
+  half_closed.FinishSending();
+  EXPECT_TRUE(becomes(half_closed, "half-closed"));
+  Client half_sent(server.port());
+  half_sent.Send(absl::string_view("\0\0", 2));
+  EXPECT_TRUE(becomes(half_sent, "receiving"));
+  Client large(server.port());
+  large.SendInBackground(testing::Framed("hold" + testing::Pattern(kLarge - 4, 1)));
+  ASSERT_TRUE(held.Await(2));
+  EXPECT_TRUE(becomes(large, "in flight"));
+  Client without_memory(server.port());
+  without_memory.SendInBackground(testing::Framed(testing::Pattern(kLarge, 2)).substr(0, 600'000));
+  EXPECT_TRUE(becomes(without_memory, "waiting for memory"));
+  Client blocks(server.port());
+  blocks.SendFrame("block");
+  ASSERT_TRUE(AwaitTrue([&] {
+    MutexLock lock(mutex);
+    return inside;
+  }));
+  std::vector<std::unique_ptr<Client>> queued;
+  for (int i = 0; i < 4; ++i) {
+    queued.push_back(std::make_unique<Client>(server.port()));
+    queued.back()->SendFrame("a");
+    if (i == 0) EXPECT_TRUE(becomes(*queued[0], "in flight"));
+  }
+  EXPECT_TRUE(becomes(*queued.back(), "waiting for a handler"));
+  {
+    MutexLock lock(mutex);
+    go_on = true;
+    changed.NotifyAll();
+  }
+  for (auto& client : queued) EXPECT_EQ(client->ReadFrame(), "a");
+  EXPECT_TRUE(becomes(*queued.back(), "idle"));
+  for (Request* request : held.TakeAll()) testing::Echo(request);
 }
 
 TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {

@@ -146,6 +146,15 @@ def a_port_in_use_is_one_line(binary, scratch):
                        r"%d.*|in use" % port)
 
 
+def a_listener_beyond_loopback_is_warned_of(binary, scratch):
+    listeners = "--listeners=PLAINTEXT://127.0.0.1:0,SIX://[::1]:0,OPEN://0.0.0.0:0"
+    with Gyred(binary, os.path.join(scratch, "open"), [listeners]) as server:
+        lines = [line for line in server.stderr().splitlines() if "authenticates nobody" in line]
+        check_equal(len(lines), 1, "warnings")
+        check("listener OPEN://0.0.0.0:" in lines[0], lines[0])
+        check_equal(server.stop(), 0, "exit code")
+
+
 def a_locked_directory_is_one_line(binary, scratch):
     directory = os.path.join(scratch, "locked")
     with Gyred(binary, directory) as holder:
@@ -347,6 +356,7 @@ ALL = [
     check_config_refuses_what_a_start_refuses,
     the_least_memory_is_exact,
     a_port_in_use_is_one_line,
+    a_listener_beyond_loopback_is_warned_of,
     a_locked_directory_is_one_line,
     an_unwritable_directory_is_one_line,
     a_full_disk_at_start_is_one_line,

@@ -330,7 +330,7 @@ void Operation::OnExpiration() { world_->OnEnd(id_, End::kExpired); }
 void Operation::OnDrop() { world_->OnEnd(id_, End::kDropped); }
 
 TEST(PurgatoryModelTest, WhoCompletesWhenAndWhyIsAsTheSequentialModelHasIt) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     auto world = std::make_unique<World>(seed);
     world->Run();
