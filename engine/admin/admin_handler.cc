@@ -259,7 +259,14 @@ HttpResponse AdminHandler::SetFlag(const HttpRequest& request, absl::string_view
   if (const std::string wrong = ReadFlagWrite(request, &name, &value); !wrong.empty()) {
     return ErrorText(400, wrong);
   }
-  if (const absl::Status status = source_.SetFlag(name, value); !status.ok()) {
+  absl::Status status;
+  if (writes_under_way_.fetch_add(1, std::memory_order_relaxed) < kMaxWritesUnderWay) {
+    status = source_.SetFlag(name, value);
+  } else {
+    status = absl::UnavailableError("other flags are being changed; try again");
+  }
+  writes_under_way_.fetch_sub(1, std::memory_order_relaxed);
+  if (!status.ok()) {
     return ErrorText(HttpStatusOf(status), status.message());
   }
   return Text(200, absl::StrCat(name, "=", value, "\n"));

@@ -8,11 +8,12 @@
 // Writes come from loopback only, unless the options say otherwise, and never from a
 // page in a browser (a request with an Origin is refused).
 //
-// Threads: Start on the admin server's handler.
+// Threads: Start on the admin server's handlers.
 // Borrows: the source and the clock; they outlive it.
 #ifndef GYRE_ENGINE_ADMIN_ADMIN_HANDLER_H_
 #define GYRE_ENGINE_ADMIN_ADMIN_HANDLER_H_
 
+#include <atomic>
 #include <string>
 
 #include "engine/admin/admin_source.h"
@@ -47,10 +48,15 @@ class AdminHandler final : public RequestHandler {
   HttpResponse Connections(const HttpRequest& request);
   HttpResponse Version(const HttpRequest& request);
 
+  // A write may take its time; a third one waits for no handler, of which the pages need
+  // some.
+  static constexpr int kMaxWritesUnderWay = 2;
+
   AdminSource& source_;
   const HttpLimits limits_;
   const AdminWrites writes_;
   const Clock& clock_;
+  std::atomic<int> writes_under_way_{0};
   Counter requests_;
   Counter refused_;
 };

@@ -35,8 +35,8 @@ SocketServerOptions AdminServer::ServerOptions(const AdminServerOptions& options
   listener.max_connections_name = "admin_max_connections";
   server.thread_name_prefix = "admin-";
   server.num_network_threads = 1;
-  // A write may take its time; the pages are there all the same.
-  server.num_io_threads = 2;
+  // Writes may take two of them for a time (see AdminHandler); the pages are there all the same.
+  server.num_io_threads = 4;
   server.queued_max_requests = 64;
   server.queued_max_request_bytes = 16 * 1024 * 1024;
   server.slab_bytes = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-// The admin listener: a SocketServer of its own, with one processor, two handlers and
+// The admin listener: a SocketServer of its own, with one processor, four handlers and
 // its own small memory, so that it answers while the data plane is full, recovering or
 // draining. It speaks HTTP (http_decoder.h) and serves the pages (admin_handler.h).
 //

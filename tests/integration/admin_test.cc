@@ -41,6 +41,8 @@ class FakeSource final : public AdminSource {
     if (name != "window_ms") return absl::NotFoundError("no such flag");
     if (text == "bad") return absl::InvalidArgumentError("it must be from 1 to 5");
     MutexLock lock(mutex_);
+    ++writes_begun_;
+    while (writes_held_) changed_.Wait(mutex_);
     value_ = std::string(text);
     return absl::OkStatus();
   }
@@ -63,6 +65,16 @@ class FakeSource final : public AdminSource {
     metrics_held_ = hold;
     changed_.NotifyAll();
   }
+  // While held, no write ends.
+  void HoldWrites(bool hold) {
+    MutexLock lock(mutex_);
+    writes_held_ = hold;
+    changed_.NotifyAll();
+  }
+  int writes_begun() const {
+    MutexLock lock(mutex_);
+    return writes_begun_;
+  }
   int metrics_calls() const {
     MutexLock lock(mutex_);
     return metrics_calls_;
@@ -81,6 +93,8 @@ class FakeSource final : public AdminSource {
   CondVar changed_;
   std::string metrics_ ABSL_GUARDED_BY(mutex_) = "# TYPE a counter\na 1\n";
   bool metrics_held_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writes_held_ ABSL_GUARDED_BY(mutex_) = false;
+  int writes_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   int metrics_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
   std::string value_ ABSL_GUARDED_BY(mutex_) = "1";
@@ -201,6 +215,29 @@ TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
                                 "Allow: GET, HEAD, POST\r\n"));
   EXPECT_EQ(Ask("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 405);
   EXPECT_EQ(source_.value(), "1");
+}
+
+TEST_F(AdminTest, WritesThatTakeTheirTimeHoldNoPagesUp) {
+  StartServer();
+  source_.HoldWrites(true);
+  std::vector<Client> writers;
+  for (int i = 0; i < 8; ++i) {
+    writers.emplace_back(port());
+    writers.back().Send("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n3");
+    // One after the other, so that it is known which are refused.
+    if (i < 2) ASSERT_TRUE(AwaitTrue([&] { return source_.writes_begun() == i + 1; }));
+  }
+  for (int i = 2; i < 8; ++i) {
+    const Answer refused = ReadAnswer(writers[i]);
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_TRUE(absl::StrContains(refused.body, "try again")) << refused.body;
+  }
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_EQ(Get("/flags").status, 200);
+  source_.HoldWrites(false);
+  EXPECT_EQ(ReadAnswer(writers[0]).status, 200);
+  EXPECT_EQ(ReadAnswer(writers[1]).status, 200);
+  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n4").status, 200);
 }
 
 TEST_F(AdminTest, WritesAreForLoopbackUnlessAllowed) {

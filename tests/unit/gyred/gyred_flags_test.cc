@@ -2,9 +2,12 @@
 // only live ones change in a running server.
 #include "tools/gyred/gyred_flags.h"
 
+#include <chrono>
+#include <future>
 #include <initializer_list>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +19,7 @@
 DEFINE_int32(test_window_ms, 20, "A number that may change.");
 DEFINE_string(test_mode, "slow", "A word.");
 DEFINE_string(test_text, "", "Anything.");
+DEFINE_bool(test_slow, false, "Takes its time.");
 DEFINE_bool(test_switch, false, "On or off.");
 
 namespace gyre {
@@ -29,6 +33,22 @@ absl::Status ApplyWindow(BrokerServer&) {
   return absl::OkStatus();
 }
 
+// Looks at all flags from another thread while this one is set.
+FlagRegistry* registry_to_list = nullptr;
+std::thread listing;
+bool listed_meanwhile = false;
+
+absl::Status ListMeanwhile(BrokerServer&) {
+  std::promise<void> listed;
+  std::future<void> done = listed.get_future();
+  listing = std::thread([listed = std::move(listed)]() mutable {
+    registry_to_list->List();
+    listed.set_value();
+  });
+  listed_meanwhile = done.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  return absl::OkStatus();
+}
+
 FlagGroup TestGroup() {
   return {"Tests",
           {
@@ -36,6 +56,7 @@ FlagGroup TestGroup() {
               FlagSpec("test_mode").OneOf({"slow", "fast"}),
               FlagSpec("test_switch").Live([](BrokerServer&) { return absl::OkStatus(); }),
               FlagSpec("test_text").Live([](BrokerServer&) { return absl::OkStatus(); }),
+              FlagSpec("test_slow").Live(&ListMeanwhile),
           },
           nullptr};
 }
@@ -83,6 +104,13 @@ TEST_F(GyredFlagsTest, AControlCharacterIsRefusedInOneLine) {
   }
   EXPECT_EQ(FLAGS_test_text, "größer");
   EXPECT_EQ(FLAGS_test_window_ms, 20);
+}
+
+TEST_F(GyredFlagsTest, AChangeThatTakesItsTimeHoldsNoListUp) {
+  registry_to_list = &registry_;
+  EXPECT_TRUE(registry_.Set("test_slow", "true", server_).ok());
+  EXPECT_TRUE(listed_meanwhile);
+  listing.join();
 }
 
 TEST_F(GyredFlagsTest, AValueThatTheServerRefusesIsTakenBack) {

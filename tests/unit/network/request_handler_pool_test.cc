@@ -96,7 +96,7 @@ TEST_F(RequestHandlerPoolTest, WhatLiesBehindAHalfPushedRunFindsTheIdleHandler) 
   ASSERT_EQ(sigaction(SIGUSR2, &action, nullptr), 0);
   ASSERT_TRUE(pool_.Start().ok());
   int caught = 0;
-  for (int attempt = 0; attempt < 100 && caught < 3 && !HasFailure(); ++attempt) {
+  for (int attempt = 0; attempt < 40 && caught < 3 && !HasFailure(); ++attempt) {
     handler_.armed = handler_.last_started = let_go = false;
     sent_ = sink_.responses = 0;
     for (ConnectionRequest& request : requests_) Fill(&request);

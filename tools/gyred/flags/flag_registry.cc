@@ -169,8 +169,8 @@ std::string FlagRegistry::Help(bool full) const {
 }
 
 std::vector<FlagRegistry::Entry> FlagRegistry::List() const {
+  // Not under the lock, which a change may hold for long; gflags has one of its own.
   std::vector<Entry> entries;
-  MutexLock lock(mutex_);
   for (const FlagGroup& group : groups_) {
     for (const FlagSpec& flag : group.flags) {
       const gflags::CommandLineFlagInfo info = InfoOf(flag.name());

@@ -6,7 +6,7 @@
 // live when its FlagSpec names what carries a new value to the running server.
 //
 // Threads: Check, Apply and Help before the server's threads start; List and Set any,
-// one at a time under the registry's lock. Nothing else reads a live FLAGS_… once
+// of which Set one at a time under the registry's lock. Nothing else reads a live FLAGS_… once
 // the server runs.
 #ifndef GYRE_TOOLS_GYRED_FLAGS_FLAG_REGISTRY_H_
 #define GYRE_TOOLS_GYRED_FLAGS_FLAG_REGISTRY_H_
@@ -115,6 +115,7 @@ class FlagRegistry {
   // By subject, with defaults; `full`: also the flags of gflags and glog.
   std::string Help(bool full) const;
 
+  // Does not wait for a Set under way, whose new value is in it already.
   std::vector<Entry> List() const;
   // NOT_FOUND: no flag of ours; it names the nearest. FAILED_PRECONDITION: it takes effect at a
   // start only. INVALID_ARGUMENT: a bad value. Whatever the error, nothing changed.
@@ -127,7 +128,7 @@ class FlagRegistry {
   absl::Status ApplyGroup(const FlagSpec& flag, BrokerServerOptions& options) const;
 
   const std::vector<FlagGroup> groups_;
-  mutable Mutex mutex_;  // over gflags' values of live flags
+  Mutex mutex_;  // one change at a time
 };
 
 // `text` for `flag` is none of `choices` ("pool or inline").
