@@ -13,6 +13,18 @@
 
 namespace gyre {
 
+namespace {
+
+bool HasReplica(const MetadataImage& image, const TopicPartition& topic_partition,
+                int32_t node_id) {
+  const MetadataImage::TopicPtr topic = image.FindTopic(topic_partition.topic);
+  const size_t index = static_cast<size_t>(topic_partition.partition);
+  return topic != nullptr && index < topic->partitions.size() &&
+         absl::c_linear_search(topic->partitions[index].replicas, node_id);
+}
+
+}  // namespace
+
 ReplicaManager::ReplicaManager(const BrokerConfig& config,
                                DelayedOperationPurgatory& produce_purgatory,
                                DelayedOperationPurgatory& fetch_purgatory)
@@ -161,6 +173,13 @@ void ReplicaManager::RemoveStrayLogs(const MetadataImage& image,
   for (const LogRef& log : logs_->All()) {
     const TopicPartition& topic_partition = log->topic_partition();
     if (topic_partition.topic == kMetadataTopicName) continue;
+    if (log->is_missing()) {
+      // Of a topic that was removed, or moved away, there is nothing to miss.
+      if (HasReplica(image, topic_partition, config_.node_id)) continue;
+      const absl::Status forgotten = logs_->Delete(topic_partition);
+      if (!forgotten.ok()) LOG(WARNING) << forgotten.message();
+      continue;
+    }
     if (image.FindTopic(log->topic_id()) != nullptr) continue;
     // Its id is lost, but not whose it is.
     if (log->topic_id().is_zero() && image.FindTopic(topic_partition.topic) != nullptr) continue;

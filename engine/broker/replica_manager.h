@@ -61,7 +61,8 @@ class ReplicaManager : public LogListener {
   void RetryUnmade();
 
   // Deletes logs of topics that are known to be removed, which a crash left
-  // behind, and reports (but keeps) those that no record explains.
+  // behind, and reports (but keeps) those that no record explains. Forgets those
+  // that are missing, where no topic misses them.
   void RemoveStrayLogs(const MetadataImage& image, absl::Span<const Uuid> removed_topic_ids);
 
   // Completes every waiting Fetch as if its time were up: before a drain, whose

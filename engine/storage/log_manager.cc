@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -66,22 +67,27 @@ PartitionLogOptions LogManager::MakeLogOptions(const TopicPartition& topic_parti
 absl::Status LogManager::OpenAll() {
   FileSystem& file_system = directory_.file_system();
   GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system.List(directory_.path()));
-  std::vector<TopicPartition> partitions;
+  OffsetMap recovery_points = TakeOrWarn(directory_.ReadRecoveryPoints());
+  const OffsetMap log_starts = TakeOrWarn(directory_.ReadLogStartOffsets());
+  std::set<TopicPartition> found;
+  std::vector<std::string> deleted;
   for (const std::string& name : names) {
     if (absl::EndsWith(name, kDeletedSuffix) && name.find('.') != std::string::npos) {
-      GYRE_RETURN_IF_ERROR(
-          file_system.RemoveRecursively(absl::StrCat(directory_.path(), "/", name)));
-      continue;
+      deleted.push_back(name);
+    } else if (std::optional<TopicPartition> partition = TopicPartition::Parse(name)) {
+      found.insert(*std::move(partition));
     }
-    std::optional<TopicPartition> partition = TopicPartition::Parse(name);
-    if (partition.has_value()) partitions.push_back(*std::move(partition));
   }
+  GYRE_RETURN_IF_ERROR(FinishDeletions(deleted, found, &recovery_points));
+  // Those that ought to be there open too: offline.
+  for (const auto& [partition, offset] : recovery_points) {
+    if (offset > 0) found.insert(partition);
+  }
+  const std::vector<TopicPartition> partitions(found.begin(), found.end());
   // A process that died while it created a partition may have left a name that
   // is not durable; from now on records are acknowledged under it.
   GYRE_RETURN_IF_ERROR(file_system.SyncDirectory(directory_.path()));
   const bool clean = directory_.was_clean_stop();
-  OffsetMap recovery_points = TakeOrWarn(directory_.ReadRecoveryPoints());
-  OffsetMap log_starts = TakeOrWarn(directory_.ReadLogStartOffsets());
   std::vector<LogRef> opened(partitions.size());
   std::atomic<size_t> next{0};
   const auto open_some = [&] {
@@ -129,7 +135,30 @@ absl::Status LogManager::OpenAll() {
   }
   MutexLock lock(checkpoint_mutex_);
   recovery_points_ = std::move(recovery_points);
-  log_starts_ = std::move(log_starts);
+  log_starts_ = log_starts;
+  return absl::OkStatus();
+}
+
+absl::Status LogManager::FinishDeletions(const std::vector<std::string>& names,
+                                         const std::set<TopicPartition>& found,
+                                         OffsetMap* recovery_points) {
+  bool changed = false;
+  for (const std::string& name : names) {
+    const std::optional<TopicPartition> partition =
+        TopicPartition::Parse(absl::string_view(name).substr(0, name.rfind('.')));
+    // A later life of the name keeps its own.
+    if (!partition.has_value() || found.contains(*partition)) continue;
+    changed = recovery_points->erase(*partition) > 0 || changed;
+  }
+  // Before the files go, which are all that tells a deletion from a loss.
+  if (changed) {
+    const absl::Status written = directory_.WriteRecoveryPoints(*recovery_points);
+    if (!written.ok()) LOG(WARNING) << written;
+  }
+  for (const std::string& name : names) {
+    GYRE_RETURN_IF_ERROR(
+        directory_.file_system().RemoveRecursively(absl::StrCat(directory_.path(), "/", name)));
+  }
   return absl::OkStatus();
 }
 

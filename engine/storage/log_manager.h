@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,9 @@ class LogManager {
  public:
   // Opens every partition directory with default_config (see UpdateConfig).
   // After an unclean stop scans each from its recovery point and truncates at
-  // the last whole batch. A log that cannot be opened is there, offline; only a
-  // directory that cannot be listed fails the call. Finishes interrupted
+  // the last whole batch. A log that cannot be opened is there, offline, and so is
+  // one that has records by the checkpoint but no directory (PartitionLog::is_missing);
+  // only a directory that cannot be listed fails the call. Finishes interrupted
   // deletions.
   static absl::StatusOr<std::unique_ptr<LogManager>> Open(DataDirectory& directory,
                                                           const LogManagerOptions& options);
@@ -72,7 +74,8 @@ class LogManager {
                                 const LogConfig& config);
   // Renames the directory out of the way (durably), answers queued and later
   // appends with UNKNOWN_TOPIC_OR_PARTITION, and removes the files; reads that
-  // are being sent keep theirs open. NOT_FOUND when there is none.
+  // are being sent keep theirs open. Files that are gone already are no error.
+  // NOT_FOUND when there is no such log.
   absl::Status Delete(const TopicPartition& topic_partition);
   // As Delete, but the files stay, in a directory that ends in "-stray", which
   // no start looks into.
@@ -98,6 +101,10 @@ class LogManager {
   LogManager(DataDirectory& directory, const LogManagerOptions& options);
 
   absl::Status OpenAll();
+  // Removes the directories `names` of deletions that a crash cut short, and the
+  // recovery points of those whose name is not among `found`.
+  absl::Status FinishDeletions(const std::vector<std::string>& names,
+                               const std::set<TopicPartition>& found, OffsetMap* recovery_points);
   PartitionLogOptions MakeLogOptions(const TopicPartition& topic_partition,
                                      const LogConfig& config);
   // The log, out of the way under its new name.

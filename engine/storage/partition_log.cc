@@ -524,7 +524,8 @@ absl::Status PartitionLog::Close() {
 
 absl::Status PartitionLog::MarkDeleted(const std::string& new_path) {
   MutexLock write_lock(write_mutex_);
-  GYRE_RETURN_IF_ERROR(file_system_.Rename(path(), new_path));
+  const absl::Status renamed = file_system_.Rename(path(), new_path);
+  if (!renamed.ok() && !absl::IsNotFound(renamed)) return renamed;
   deleted_.store(true, std::memory_order_release);
   MutexLock lock(mutex_);
   path_ = new_path;

@@ -144,6 +144,8 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   absl::Status offline_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
   // True when Open truncated the tail or rebuilt an index.
   bool was_recovered() const { return was_recovered_; }
+  // True when Open found no directory at all: the log is offline, and has no topic id.
+  bool is_missing() const { return is_missing_; }
 
   LogConfig config() const ABSL_LOCKS_EXCLUDED(config_mutex_);
   void UpdateConfig(const LogConfig& config) ABSL_LOCKS_EXCLUDED(config_mutex_);
@@ -167,7 +169,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   // (kKafkaStorageError afterwards).
   absl::Status Close();
 
-  // Renames the directory to `new_path`, durably, and refuses appends and reads
+  // Renames the directory, if it is still there, to `new_path`, and refuses appends and reads
   // with kUnknownTopicOrPartition from then on. Files stay until RemoveFiles.
   absl::Status MarkDeleted(const std::string& new_path);
   absl::Status RemoveFiles();
@@ -254,6 +256,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   LogListener* const listener_;
   ContinuationLane* const lane_;
   bool was_recovered_ = false;
+  bool is_missing_ = false;
   bool is_open_ = false;  // set once, before the log is handed out
 
   mutable Mutex config_mutex_;

@@ -16,6 +16,8 @@ namespace gyre {
 namespace {
 
 constexpr absl::string_view kTopicIdKey = "topic_id: ";
+constexpr absl::string_view kItsLine =
+    "its line from recovery-point-offset-checkpoint (whose second line counts them)";
 
 std::string MetadataPath(absl::string_view directory) {
   return absl::StrCat(directory, "/partition.metadata");
@@ -107,7 +109,15 @@ absl::StatusOr<std::vector<int64_t>> PartitionLog::ListSegments() {
 }
 
 absl::Status PartitionLog::Load(bool clean, int64_t recovery_point, int64_t log_start_offset) {
-  GYRE_ASSIGN_OR_RETURN(std::vector<int64_t> bases, ListSegments());
+  absl::StatusOr<std::vector<int64_t>> listed = ListSegments();
+  if (absl::IsNotFound(listed.status())) {
+    is_missing_ = true;
+    return absl::FailedPreconditionError(absl::StrCat(
+        path(), ": is missing, but was synced up to ", recovery_point,
+        ": acknowledged records are lost; restore it, or begin it anew by removing ", kItsLine));
+  }
+  GYRE_RETURN_IF_ERROR(listed.status());
+  std::vector<int64_t> bases = *std::move(listed);
   const absl::Status epochs = epochs_.Load(file_system_, EpochPath());
   if (!epochs.ok() && !absl::IsNotFound(epochs)) LOG(WARNING) << epochs << "; rebuilding it";
   if (bases.empty()) {
@@ -127,8 +137,8 @@ absl::Status PartitionLog::Load(bool clean, int64_t recovery_point, int64_t log_
   if (end.end_offset < recovery_point) {
     return absl::FailedPreconditionError(absl::StrCat(
         path(), ": ends at offset ", end.end_offset, ", but was synced up to ", recovery_point,
-        ": acknowledged records are lost; restore its files, or serve what is left by removing its "
-        "line from recovery-point-offset-checkpoint"));
+        ": acknowledged records are lost; restore its files, or serve what is left by removing ",
+        kItsLine));
   }
   if (bases.front() > std::max<int64_t>(log_start_offset, 0)) {
     LOG(WARNING) << path() << ": begins at offset " << bases.front()

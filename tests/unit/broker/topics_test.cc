@@ -364,6 +364,41 @@ TEST_F(TopicsTest, ATopicThatACrashLeftHalfMadeIsThereAfterTheRestart) {
   EXPECT_EQ(Produce("half", MakeBatch("x")).error_code, ErrorCode::kNone);
 }
 
+TEST_F(TopicsTest, APartitionWhoseDirectoryIsGoneIsRefusedUntilItsTopicIsDeleted) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  ASSERT_EQ(CreateTopic("u"), ErrorCode::kNone);
+  ASSERT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);
+  ASSERT_TRUE(Close().ok());
+  ASSERT_TRUE(disk.RemoveRecursively("/data/t-0").ok());
+  options.seed = 43;  // other topic ids
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(Produce("u", MakeBatch("x")).error_code, ErrorCode::kNone) << "others go on";
+  EXPECT_FALSE(*disk.Exists("/data/t-0"));
+  EXPECT_EQ(Delete("t"), ErrorCode::kNone);
+  EXPECT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  EXPECT_EQ(Produce("t", MakeBatch("x")).base_offset, 0);
+  EXPECT_TRUE(Close().ok());
+}
+
+TEST_F(TopicsTest, WhatNoTopicMissesIsForgotten) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  ASSERT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);
+  ASSERT_TRUE(Close().ok());
+  // Of a topic that was removed, and of one with fewer partitions.
+  ASSERT_TRUE(disk.WriteFileAtomically("/data/recovery-point-offset-checkpoint",
+                                       "0\n3\nghost 0 5\nt 0 1\nt 7 5\n")
+                  .ok());
+  options.seed = 43;  // other topic ids
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(Produce("t", MakeBatch("x")).base_offset, 1);
+  EXPECT_EQ(broker->logs().Find({"ghost", 0}), nullptr);
+  EXPECT_EQ(broker->logs().Find({"t", 7}), nullptr);
+  EXPECT_EQ(CreateTopic("ghost"), ErrorCode::kNone);
+  EXPECT_EQ(Produce("ghost", MakeBatch("x")).base_offset, 0);
+  EXPECT_TRUE(Close().ok());
+}
+
 TEST_F(TopicsTest, ATopicThatACrashLeftHalfDeletedIsGoneAfterTheRestart) {
   ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
   Fault fault{Fault::Operation::kRename};

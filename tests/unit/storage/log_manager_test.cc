@@ -253,6 +253,65 @@ TEST_F(LogManagerTest, OneDamagedLogIsOfflineAndTheRestServes) {
   EXPECT_EQ((*directory_->ReadRecoveryPoints()).at(kFirst), 6);
 }
 
+TEST_F(LogManagerTest, APartitionWhoseDirectoryIsGoneIsOfflineNotEmpty) {
+  Start();
+  Add(Create(kFirst), 3);
+  Add(Create(kSecond), 3);
+  Create({"empty", 0});
+  Stop();
+  ASSERT_TRUE(disk_.Rename("/data/topic-0", "/data/elsewhere").ok());
+  ASSERT_TRUE(disk_.RemoveRecursively("/data/empty-0").ok());
+  for (int i = 0; i < 2; ++i) {
+    Start();
+    const LogRef log = manager_->Find(kFirst);
+    ASSERT_NE(log, nullptr);
+    EXPECT_TRUE(log->is_missing());
+    EXPECT_TRUE(log->is_offline());
+    EXPECT_TRUE(absl::StrContains(log->offline_reason().message(), "was synced up to 6"))
+        << log->offline_reason();
+    EXPECT_EQ(Create(kFirst), log) << "and it is not made anew";
+    EXPECT_FALSE(Exists("/data/topic-0"));
+    EXPECT_EQ(manager_->Find({"empty", 0}), nullptr) << "nothing of it is lost";
+    Add(manager_->Find(kSecond), 1);
+    // What is known of it is kept.
+    EXPECT_FALSE(manager_->Close(1).ok());
+    Drop();
+  }
+  ASSERT_TRUE(disk_.Rename("/data/elsewhere", "/data/topic-0").ok());
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 6);
+  Stop();
+}
+
+TEST_F(LogManagerTest, AMissingPartitionCanBeDeletedAndMadeAnew) {
+  Start();
+  Add(Create(kFirst), 3);
+  Stop();
+  ASSERT_TRUE(disk_.RemoveRecursively("/data/topic-0").ok());
+  Start();
+  ASSERT_TRUE(manager_->Find(kFirst)->is_missing());
+  const absl::Status deleted = manager_->Delete(kFirst);
+  EXPECT_TRUE(deleted.ok()) << deleted;
+  Add(Create(kFirst, Uuid{9, 9}), 1);
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 2);
+}
+
+TEST_F(LogManagerTest, ADeletionThatACrashInterruptedLeavesNothingMissing) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  ASSERT_TRUE(manager_->Find(kFirst)->MarkDeleted("/data/topic-0.x-delete").ok());
+  Drop();
+  for (int i = 0; i < 2; ++i) {
+    Start();
+    EXPECT_EQ(manager_->Find(kFirst), nullptr);
+    Drop();
+    disk_.PowerLoss(PowerLossMode::kDropUnsynced);
+  }
+}
+
 TEST_F(LogManagerTest, CheckpointsHoldWhatIsDurable) {
   file_io_.set_immediate(false);
   Start();
