@@ -48,7 +48,7 @@ class GYRE_INTERNAL_ATTRIBUTE(capability("thread")) ThreadOwner {
   }
 
  private:
-  std::atomic<std::thread::id> owner_{};
+  std::atomic<std::thread::id> owner_;
 };
 
 }  // namespace gyre

@@ -74,7 +74,7 @@ MetadataStore::MetadataStore(const MetadataStoreOptions& options)
 
 MetadataStore::~MetadataStore() = default;
 
-void MetadataStore::Enqueue(std::vector<std::string> records, bool is_control,
+void MetadataStore::Enqueue(const std::vector<std::string>& records, bool is_control,
                             absl::AnyInvocable<void(bool failed)> done) {
   auto batch = std::make_unique<Batch>();
   BatchOptions batch_options;
@@ -264,7 +264,7 @@ void MetadataStore::CreateTopics(std::vector<NewTopic> topics, bool validate_onl
     }
     refused = failed_ || closed_;
     if (!refused && !validate_only && !planner.records().empty()) {
-      Enqueue(std::move(planner.records()), false,
+      Enqueue(planner.records(), false,
               [done = std::move(done), results = std::move(results)](bool failed) mutable {
                 if (failed) FailAll(results);
                 done(std::move(results));
@@ -301,7 +301,7 @@ void MetadataStore::DeleteTopics(std::vector<TopicSelector> topics, DeleteTopics
     for (const TopicSelector& topic : topics) results.push_back(planner.Delete(topic));
     refused = failed_ || closed_;
     if (!refused && !planner.records().empty()) {
-      Enqueue(std::move(planner.records()), false,
+      Enqueue(planner.records(), false,
               [done = std::move(done), results = std::move(results)](bool failed) mutable {
                 if (failed) FailAll(results);
                 done(std::move(results));
@@ -316,13 +316,13 @@ void MetadataStore::DeleteTopics(std::vector<TopicSelector> topics, DeleteTopics
   done(std::move(results));
 }
 
-absl::Status MetadataStore::Write(std::vector<std::string> records, bool is_control) {
+absl::Status MetadataStore::Write(const std::vector<std::string>& records, bool is_control) {
   enum class Outcome { kPending, kDurable, kFailed };
   const auto outcome = std::make_shared<std::atomic<Outcome>>(Outcome::kPending);
   {
     MutexLock lock(mutex_);
     if (failed_ || closed_) return Refused();
-    Enqueue(std::move(records), is_control, [this, outcome](bool failed) {
+    Enqueue(records, is_control, [this, outcome](bool failed) {
       outcome->store(failed ? Outcome::kFailed : Outcome::kDurable, std::memory_order_release);
       // A handler may be the one who applies: our own look then finds nothing to do.
       WakeWriters();

@@ -123,7 +123,7 @@ class MetadataStore : public MetadataController {
 
   // Adds a batch of records (frames) after all others. Precondition: they are
   // valid against tentative_. `done` may be null.
-  void Enqueue(std::vector<std::string> records, bool is_control,
+  void Enqueue(const std::vector<std::string>& records, bool is_control,
                absl::AnyInvocable<void(bool failed)> done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers when the batches there are now are durable: what was found may rest
   // on one of them, and a topic that "exists already" must not be gone after a
@@ -147,7 +147,7 @@ class MetadataStore : public MetadataController {
   void MaybeRecover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Enqueues, appends and waits; start-up and shutdown only.
-  absl::Status Write(std::vector<std::string> records, bool is_control);
+  absl::Status Write(const std::vector<std::string>& records, bool is_control);
   absl::Status Replay();
   // Applies the snapshot that the log starts behind, if it does; the offset to
   // go on from.

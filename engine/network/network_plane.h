@@ -25,7 +25,7 @@ struct NetworkPlaneOptions {
   std::string name;  // the front of its threads' names; mostly "" for the data plane
   int32_t num_io_threads = 1;
   int32_t queued_max_requests = 20;
-  std::vector<RequestLaneOptions> lanes = {};
+  std::vector<RequestLaneOptions> lanes;
   int64_t request_budget_bytes = MemoryPool::kUnbounded;
   int64_t largest_request_bytes = 0;
 };

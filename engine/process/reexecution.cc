@@ -55,6 +55,7 @@ absl::Status ExecuteAgain(const std::vector<std::string>& arguments,
   absl::StrAppend(&inherited, DescribeSockets(sockets));
   setenv(kVariable, inherited.c_str(), /*overwrite=*/1);
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   execv(kProgram, argv.data());

@@ -426,7 +426,7 @@ absl::Status PartitionLog::DropLeaderEpochsAbove(int32_t epoch) {
                                           epochs_.latest_epoch(), ", above ", epoch));
 }
 
-absl::Status PartitionLog::ReplaceByPrefix(LogSegmentRef segment,
+absl::Status PartitionLog::ReplaceByPrefix(const LogSegmentRef& segment,
                                            const LogSegment::Batch& first_dropped) {
   const std::string path = this->path();
   const int64_t base_offset = segment->base_offset();

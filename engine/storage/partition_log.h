@@ -233,7 +233,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   absl::Status Roll(int64_t base_offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void OnWriteFailed(LogSegment& segment, const absl::Status& status, int64_t good_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  absl::Status ReplaceByPrefix(LogSegmentRef segment, const LogSegment::Batch& first_dropped)
+  absl::Status ReplaceByPrefix(const LogSegmentRef& segment, const LogSegment::Batch& first_dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // Looks inside a batch for the first record at or after `from_offset` that is
   // old enough; leaves `result` alone when there is none.

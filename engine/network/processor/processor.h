@@ -65,7 +65,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
     LargeRanges& large_ranges;
     NetworkMetrics& metrics;
     RequestMetrics& request_metrics;
-    std::string listener_name = {};  // whose connections come here; for metrics
+    std::string listener_name;  // whose connections come here; for metrics
   };
 
   // Takes the seat, and leaves it when it is destroyed.
