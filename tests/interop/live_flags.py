@@ -76,8 +76,11 @@ def connections_max_idle_ms(server):
 
 def socket_request_max_bytes(server):
     large = wire.int32(100_000)
+    received = lambda: metric(server, "network_received_bytes_total")
     with connect(server) as before, connect(server) as after:
+        earlier = received()
         before.send_raw(large)
+        until("its length is there", lambda: received() >= earlier + len(large))
         with changed(server, "socket_request_max_bytes", 99_999):
             after.send_raw(large)
             check(after.closed_within(PATIENCE_SECONDS), "one byte too many is waited for")
