@@ -27,6 +27,10 @@ absl::Status ServiceNotifier::Ready() const {
 
 absl::Status ServiceNotifier::Stopping() const { return Send("STOPPING=1\nSTATUS=draining"); }
 
+absl::Status ServiceNotifier::ExtendTimeout(int64_t timeout_ms) const {
+  return Send(absl::StrCat("EXTEND_TIMEOUT_USEC=", timeout_ms * 1000));
+}
+
 absl::Status ServiceNotifier::Status(absl::string_view text) const {
   return Send(absl::StrCat("STATUS=", text));
 }

@@ -6,6 +6,7 @@
 #ifndef GYRE_ENGINE_PROCESS_SERVICE_NOTIFIER_H_
 #define GYRE_ENGINE_PROCESS_SERVICE_NOTIFIER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +26,8 @@ class ServiceNotifier {
   // a take-over).
   absl::Status Ready() const;
   absl::Status Stopping() const;
+  // It is busy and may need this long from now on; without another word by then it hangs.
+  absl::Status ExtendTimeout(int64_t timeout_ms) const;
   // One line for people: "recovering", "draining".
   absl::Status Status(absl::string_view text) const;
 

@@ -1,8 +1,11 @@
 #include "engine/process/stop_signals.h"
 
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -42,9 +45,25 @@ int StopSignals::Wait() const {
   return signal;
 }
 
-bool StopSignals::TryTake() const {
+int StopSignals::TryTake() const {
   const timespec no_time = {};
-  return sigtimedwait(&stop_, nullptr, &no_time) > 0;
+  return std::max(sigtimedwait(&stop_, nullptr, &no_time), 0);
+}
+
+UniqueFd StopSignals::Descriptor() const {
+  return UniqueFd(signalfd(-1, &stop_, SFD_NONBLOCK | SFD_CLOEXEC));
+}
+
+void StopSignals::End(int signal, absl::string_view last_words) {
+  (void)!write(STDERR_FILENO, last_words.data(), last_words.size());
+  std::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  raise(signal);
+  // Not reached: the default of each of them ends the process.
+  std::_Exit(128 + signal);
 }
 
 void StopSignals::EndAtNext(const char* words) const {

@@ -16,6 +16,9 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "absl/strings/string_view.h"
+#include "engine/base/unique_fd.h"
+
 namespace gyre {
 
 class StopSignals {
@@ -27,8 +30,13 @@ class StopSignals {
 
   // The signal that came first, waiting for one.
   int Wait() const;
-  // Takes one that has come; whether it asks for the end.
-  bool TryTake() const;
+  // Takes one that has come and asks for the end; 0: there is none.
+  int TryTake() const;
+  // Readable while one is there to be taken. Not valid without a descriptor left.
+  UniqueFd Descriptor() const;
+  // Ends the process as `signal` does which nobody handles, after `last_words` on standard
+  // error. Of a thread that is no signal's handler.
+  [[noreturn]] static void End(int signal, absl::string_view last_words);
   // Whether `signal` asks for the end, and is none of the others.
   bool Asks(int signal) const { return sigismember(&stop_, signal) == 1; }
 

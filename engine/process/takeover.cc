@@ -296,7 +296,7 @@ absl::Status Takeover::Commit() {
                                "it for hung), so nothing is taken over"));
 }
 
-absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted) {
+absl::Status Takeover::AwaitDone(int64_t timeout_ms) {
   bool gone = false;  // the connection; the process may still end
   for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
     if (gone) {
@@ -313,7 +313,6 @@ absl::Status Takeover::AwaitDone(int64_t timeout_ms, const std::function<bool()>
         return packet.status();
       }
     }
-    if (interrupted()) return absl::CancelledError("interrupted by a signal");
   }
   return absl::DeadlineExceededError(
       absl::StrCat("process ", pid_, gone ? " let this one go" : " handed its sockets over",

@@ -129,9 +129,9 @@ class Takeover {
   // From here on the other process drains. Nothing that can fail should be left.
   absl::Status Commit();
   // Waits until the other process has released its data. DEADLINE_EXCEEDED after
-  // `timeout_ms`; CANCELLED when `interrupted` says so. A process that has ended without a
-  // word has released it, too; that it closed the connection does not say so much.
-  absl::Status AwaitDone(int64_t timeout_ms, const std::function<bool()>& interrupted);
+  // `timeout_ms`. A process that has ended without a word has released it, too; that it
+  // closed the connection does not say so much.
+  absl::Status AwaitDone(int64_t timeout_ms);
   // This process serves: the other one need not stand by. Once.
   void Serves();
 

@@ -16,8 +16,9 @@ import admin_pages
 import bad_input
 import clients
 import live_flags
-import startup
 import standby
+import starting
+import startup
 import takeover
 from harness import Gyred, Runner, TemporaryDirectory, check_equal
 
@@ -60,6 +61,8 @@ def main():
             parser.error("name the gyred to test")
         for test in startup.ALL:
             runner.run("startup/" + test.__name__, test, options.gyred, scratch)
+        for test in starting.ALL:
+            runner.run("starting/" + test.__name__, test, options.gyred, scratch)
         for test in takeover.ALL:
             runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
         for test in standby.ALL:

@@ -17,6 +17,7 @@
 #include "engine/metrics/metric_registry.h"
 #include "engine/process/reexecution.h"
 #include "engine/process/service_notifier.h"
+#include "engine/process/start_watch.h"
 #include "engine/process/stop_signals.h"
 #include "engine/process/takeover.h"
 #include "glog/logging.h"
@@ -52,6 +53,9 @@ uint64_t Entropy() {
   return seed;
 }
 
+constexpr char kSignalWhileStarting[] =
+    "gyred: ended by a signal while starting; the next start recovers the logs if it has to\n";
+
 constexpr char kSecondSignal[] =
     "gyred: a second signal: ended without draining and without the clean-stop marker; the next "
     "start recovers the logs\n";
@@ -73,11 +77,10 @@ void LogIfFailed(const absl::Status& status) {
 }
 
 // From here on the other process drains, and this one serves when it has.
-absl::Status TakeOver(gyre::Takeover& takeover, int64_t timeout_ms,
-                      const gyre::StopSignals& signals) {
+absl::Status TakeOver(gyre::Takeover& takeover, int64_t timeout_ms) {
   LOG(INFO) << "taking over from process " << takeover.pid();
   if (absl::Status status = takeover.Commit(); !status.ok()) return status;
-  return takeover.AwaitDone(timeout_ms, [&signals] { return signals.TryTake(); });
+  return takeover.AwaitDone(timeout_ms);
 }
 
 void PrintEndpoints(const gyre::BrokerServer& server) {
@@ -120,6 +123,7 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   // A file that may not grow (ulimit -f) is an error of the write, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
   const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
+  gyre::StartWatch watch(signals, manager, kSignalWhileStarting);
   absl::StatusOr<Start> start = Begin(options);
   if (!start.ok()) return Refuse(start.status());
   std::optional<gyre::Takeover>& takeover = start->takeover;
@@ -141,13 +145,14 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   }
   if (status.ok() && takeover.has_value()) {
     LogIfFailed(manager.Status("waiting for the process before to drain"));
-    status = TakeOver(*takeover, options.takeover.timeout_ms, signals);
+    status = TakeOver(*takeover, options.takeover.timeout_ms);
   }
   if (status.ok()) {
     LogIfFailed(manager.Status("recovering"));
     status = server.Start();
   }
   if (!status.ok()) return Refuse(status);
+  watch.Stop();
   admin.OnServing(server);
   PrintEndpoints(server);
   // A successor's commit is as good as a signal.
