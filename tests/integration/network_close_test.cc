@@ -221,9 +221,9 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   ASSERT_TRUE(server->AwaitConnections(3));
   ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total", 13 + 9));
   server->server().BeginDrain();
-  EXPECT_TRUE(idle.AtEnd());
   EXPECT_TRUE(AwaitTrue([&] { return Refuses(server->port()); }));
   partial.Send(frame.substr(9));
+  EXPECT_TRUE(idle.AtEnd());
   ASSERT_TRUE(held.Await(2));
   EXPECT_FALSE(server->server().Drain(50));
   for (Request* request : held.TakeAll()) Echo(request);
@@ -234,6 +234,34 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   EXPECT_TRUE(partial.AtEnd());
   server->server().Stop();
   server->server().Stop();
+}
+
+TEST_P(NetworkCloseTest, ADrainWaitsForNoFrameThatDoesNotGetOn) {
+  auto server = Serve([](Request* request) { Echo(request); });
+  Client stalled(server->port());
+  Client answered(server->port());
+  Client moving(server->port());
+  const std::string frame = Framed(std::string(100'000, 'm'));
+  answered.SendFrame("served");
+  EXPECT_EQ(answered.ReadFrame(), "served");
+  const int64_t bytes = server->Metric("network_received_bytes_total");
+  stalled.Send(frame.substr(0, 1));
+  answered.Send(Framed("large").substr(0, 6));
+  moving.Send(frame.substr(0, 5));
+  ASSERT_TRUE(server->AwaitConnections(3));
+  ASSERT_TRUE(server->AwaitMetric("network_received_bytes_total", bytes + 1 + 6 + 5));
+  server->server().BeginDrain();
+  // A byte now and then is something.
+  size_t sent = 5;
+  while (server->server().connection_count() > 1 && sent < 2'000) {
+    moving.Send(frame.substr(sent++, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(stalled.AtEnd());
+  EXPECT_TRUE(answered.AtEnd());
+  moving.Send(frame.substr(sent));
+  EXPECT_EQ(moving.ReadFrame(), std::string(100'000, 'm'));
+  EXPECT_TRUE(server->server().Drain(20'000));
 }
 
 TEST_P(NetworkCloseTest, ADrainEndsThoughAClientAlwaysHasOneMoreRequestUnderWay) {

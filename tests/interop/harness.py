@@ -4,9 +4,11 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -95,6 +97,33 @@ class Gyred:
     def resident_bytes(self):
         with open("/proc/%d/statm" % self.process.pid) as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Trickle:
+    """A client in the middle of a frame that gets on, a byte at a time: a drain waits for it."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.sendall(b"\x00\x00\x10\x00half")
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            try:
+                self.socket.sendall(b".")
+            except OSError:
+                return
+
+    def close(self):
+        self.ended.set()
+        self.thread.join()
+        self.socket.close()
+
+    def __enter__(self): return self
+
+    def __exit__(self, *_): self.close()
 
 
 class Runner:

@@ -11,7 +11,7 @@ import time
 
 import kafka_wire as wire
 from admin_pages import AdminGyred, PATIENCE_SECONDS, ask, say_hello, until
-from harness import check, check_equal
+from harness import Trickle, check, check_equal
 
 # A rate lets one second's worth pass at once.
 FLAGS = ["--quota_window_num=2"]
@@ -181,9 +181,7 @@ def listener_overrides(server):
 def drain_timeout_ms(binary, scratch):
     with AdminGyred(binary, os.path.join(scratch, "live-drain"),
                     ["--admin_listener=127.0.0.1:0", "--drain_timeout_ms=600000"]) as server:
-        with connect(server) as connection:
-            # The rest of this frame never comes.
-            connection.send_raw(b"\x00\x00\x00\x10half")
+        with Trickle(server.port):
             put(server, "drain_timeout_ms", 500)
             check_equal(server.stop(PATIENCE_SECONDS * 2), 0, "exit code")
             check("did not end in time" in server.stderr(), "it does not say that one was cut")

@@ -4,7 +4,7 @@ import signal
 import time
 
 import kafka_wire
-from harness import Gyred, check, check_equal
+from harness import Gyred, Trickle, check, check_equal
 from startup import refused
 from takeover import Manager, Writers, accept_modes, mode_flags, read_values, takeover_socket, wait_for_file
 
@@ -20,7 +20,7 @@ def await_said(server, text, times=1):
 
 class Succession:
     """A served topic with writers that connect again and again, and a successor that commits.
-    Its drain lasts until `drain` is called: half a frame holds it up."""
+    Its drain lasts until `drain` is called: a frame that trickles in holds it up."""
 
     def __init__(self, binary, directory, flags=(), hold=True):
         self.binary, self.directory = binary, directory
@@ -40,8 +40,7 @@ class Succession:
 
     def commit(self):
         if self.hold:
-            self.held = kafka_wire.Connection(self.server.port)
-            self.held.send_raw(b"\x00\x00\x00\x10half")
+            self.held = Trickle(self.server.port)
             # The server has it once another one, accepted after it, was answered.
             self.writers.await_more(5)
         self.successor.launch()

@@ -7,7 +7,7 @@ import threading
 import time
 
 import kafka_wire
-from harness import Gyred, Skip, check, check_equal, run_command
+from harness import Gyred, Skip, Trickle, check, check_equal, run_command
 from startup import refused
 
 HELLO = b"gyre-takeover 1 hello "
@@ -194,8 +194,7 @@ def a_hung_process_is_left_as_it_is(binary, scratch):
 def one_that_does_not_end_is_named(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "slow")) as server:
         wait_for_file(takeover_socket(server.directory))
-        with kafka_wire.Connection(server.port) as held:
-            held.send_raw(b"\x00\x00\x00\x10half")
+        with Trickle(server.port):
             held_back = time.monotonic()
             line = refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:0", "--log_dirs=" + server.directory,
                                     "--takeover", "--takeover_timeout_ms=1500"],
@@ -438,17 +437,22 @@ def the_service_manager_is_told(binary, scratch):
 
 def a_drain_ends_at_its_deadline(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "deadline"), ["--drain_timeout_ms=700"]) as server:
-        with kafka_wire.Connection(server.port) as connection:
-            # The rest of this frame never comes.
-            connection.send_raw(b"\x00\x00\x00\x10half")
+        with Trickle(server.port):
             check_equal(server.stop(30), 0, "exit code")
             check("did not end in time" in server.stderr(), "it does not say that one was cut")
 
 
+def half_a_frame_holds_no_drain_up(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "half"), ["--drain_timeout_ms=600000"]) as server:
+        with kafka_wire.Connection(server.port) as connection:
+            # The rest of it never comes.
+            connection.send_raw(b"\x00")
+            check_equal(server.stop(30), 0, "exit code")
+
+
 def a_second_signal_ends_a_drain_that_hangs(binary, scratch):
     with Gyred(binary, os.path.join(scratch, "second"), ["--drain_timeout_ms=600000"]) as server:
-        with kafka_wire.Connection(server.port) as connection:
-            connection.send_raw(b"\x00\x00\x00\x10half")
+        with Trickle(server.port):
             server.process.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + 20
             while "draining" not in server.stderr():
@@ -492,6 +496,7 @@ ALL = [
     another_user_is_refused,
     the_service_manager_is_told,
     a_drain_ends_at_its_deadline,
+    half_a_frame_holds_no_drain_up,
     a_second_signal_ends_a_drain_that_hangs,
     a_drain_answers_one_who_has_just_connected,
 ]

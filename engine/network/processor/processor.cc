@@ -185,12 +185,13 @@ bool Processor::RunOnce(int64_t now_ns) {
   }
 
   if (now_ns_ >= drain_grace_ends_ns_) EndDrainGrace();
+  if (now_ns_ >= stalled_check_ns_) EndStalledFrames();
 
   // Nothing is handed over behind this.
   TellHandlers();
 
   next_deadline_ns_ = std::min(deadlines_.NextExpiryNs(), intakes_.NextDeadlineNs());
-  next_deadline_ns_ = std::min(next_deadline_ns_, drain_grace_ends_ns_);
+  next_deadline_ns_ = std::min({next_deadline_ns_, drain_grace_ends_ns_, stalled_check_ns_});
   next_deadline_ns_ = std::min(next_deadline_ns_, heap_trim_due_ns_);
   if (!range_waiters_.empty()) next_deadline_ns_ = std::min(next_deadline_ns_, range_retry_ns_);
   if (HasResponseWaiters()) next_deadline_ns_ = std::min(next_deadline_ns_, stall_check_ns_);

@@ -202,6 +202,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   void BeginDrainNow() GYRE_REQUIRES_OWNER(owner_);
   void Drain(Slot& slot) GYRE_REQUIRES_OWNER(owner_);
   void EndDrainGrace() GYRE_REQUIRES_OWNER(owner_);
+  void EndStalledFrames() GYRE_REQUIRES_OWNER(owner_);
   bool TakeOrders() GYRE_REQUIRES_OWNER(owner_);
   bool HasOrders() const GYRE_REQUIRES_OWNER(owner_);
   void BeginRetirement() GYRE_REQUIRES_OWNER(owner_);
@@ -272,6 +273,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t IdleNs() const { return options_.connection.connections_max_idle_ms * 1'000'000; }
   int64_t FrameNs() const { return options_.connection.frame_timeout_ms * 1'000'000; }
   int64_t FrameDeadlineNs(const Slot& slot) const GYRE_REQUIRES_OWNER(owner_);
+  // A frame is under way, and nothing but its peer holds it up.
+  bool AwaitsRestOfFrame(const Slot& slot) const GYRE_REQUIRES_OWNER(owner_);
   void OnFrameLate(Slot& slot, int64_t idle_deadline_ns) GYRE_REQUIRES_OWNER(owner_);
 
   static constexpr size_t kMaxCompletions = 256;
@@ -285,6 +288,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // A connection that has not sent a request yet when draining begins may still send
   // one within this time: its peer was let in, and nobody else will answer it.
   static constexpr int64_t kDrainGraceNs = 1'000'000'000;
+  // Then how long a peer may send nothing of the rest of a frame, and how often it is looked.
+  static constexpr int64_t kDrainStallNs = 2'000'000'000;
+  static constexpr int64_t kDrainStallCheckNs = 100'000'000;
   // How often it is looked whether a peer has taken the last answers, and how far it may
   // be behind with it before its connection is closed over them.
   static constexpr int64_t kLingerCheckNs = 20'000'000;
@@ -358,6 +364,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   std::vector<ReaderHolder> reader_holders_ ABSL_GUARDED_BY(owner_);    // likewise
   bool draining_ ABSL_GUARDED_BY(owner_) = false;
   int64_t drain_grace_ends_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
+  int64_t stalled_check_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;  // after that
   bool closing_all_ ABSL_GUARDED_BY(owner_) = false;
   LogEvery close_log_;
   LogEvery memory_log_;

@@ -126,9 +126,22 @@ void Processor::Drain(Slot& slot) {
 
 void Processor::EndDrainGrace() {
   drain_grace_ends_ns_ = kNever;
+  stalled_check_ns_ = now_ns_;
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();
     Drain(slot);
+  });
+}
+
+void Processor::EndStalledFrames() {
+  stalled_check_ns_ = table_.size() > 0 ? now_ns_ + kDrainStallCheckNs : kNever;
+  table_.ForEach([this](Slot& slot) {
+    owner_.Assert();
+    if (!AwaitsRestOfFrame(slot) || slot.connection.starved()) return;
+    if (now_ns_ - slot.last_progress_ns < kDrainStallNs) return;
+    metrics_.connections_expired.Increment();
+    slot.connection.CloseAfterFlush();
+    Settle(slot);
   });
 }
 

@@ -1,4 +1,5 @@
 // How a processor gives connections up and takes those that others gave up.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -130,6 +131,7 @@ void Processor::OnMigrated(NewConnection moved) {
   const bool in_grace = drain_grace_ends_ns_ != kNever && slot->traffic.requests == 0;
   if (draining_ && !in_grace) {
     slot->connection.BeginDrain();
+    stalled_check_ns_ = std::min(stalled_check_ns_, now_ns_ + kDrainStallCheckNs);
     ReportThrottled(*slot);
   }
   if (closing_all_) slot->connection.Abort();

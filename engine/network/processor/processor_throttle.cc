@@ -115,9 +115,12 @@ int64_t Processor::FrameDeadlineNs(const Slot& slot) const {
   if (FrameNs() < 0) return ThreadBody::kNever;
   // A frame may begin at any time: without one under way this is the next look. That it
   // waits for memory is not its peer's fault.
-  const bool under_way =
-      slot.receive.mid_frame() && slot.connection.idle() && !slot.connection.waiting_for_memory();
-  return (under_way ? slot.frame_started_ns : now_ns_) + FrameNs();
+  return (AwaitsRestOfFrame(slot) ? slot.frame_started_ns : now_ns_) + FrameNs();
+}
+
+bool Processor::AwaitsRestOfFrame(const Slot& slot) const {
+  return slot.receive.mid_frame() && slot.connection.idle() &&
+         !slot.connection.waiting_for_memory();
 }
 
 void Processor::OnFrameLate(Slot& slot, int64_t idle_deadline_ns) {
