@@ -28,9 +28,7 @@ StartWatch::StartWatch(const StopSignals& signals, const ServiceNotifier& manage
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       next_extension_ns_(manager.asked() ? INT64_MIN : kNever),
       thread_("start-watch", static_cast<ThreadBody&>(*this), static_cast<ThreadWaiter&>(*this),
-              Clock::Real()) {
-  thread_.Start();
-}
+              Clock::Real()) {}
 
 StartWatch::~StartWatch() { Stop(); }
 

@@ -5,7 +5,8 @@
 //
 //   const StopSignals signals;
 //   StartWatch watch(signals, manager, "ended by a signal\n");
-//   …                          // start
+//   GYRE_RETURN_IF_ERROR(watch.Start());
+//   …                          // the start
 //   watch.Stop();              // what asks for the end now waits for signals.Wait()
 //
 // There are no handlers, which every thread made meanwhile would have to block.
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "engine/base/unique_fd.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/process/service_notifier.h"
@@ -31,6 +33,8 @@ class StartWatch final : private ThreadBody, private ThreadWaiter {
   StartWatch(const StopSignals& signals, const ServiceNotifier& manager, std::string last_words);
   ~StartWatch() override;
 
+  // RESOURCE_EXHAUSTED when the system allows no more threads.
+  absl::Status Start() { return thread_.Start(); }
   // The start is over.
   void Stop() { thread_.Stop(); }
 

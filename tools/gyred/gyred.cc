@@ -124,6 +124,7 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   std::signal(SIGXFSZ, SIG_IGN);
   const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
   gyre::StartWatch watch(signals, manager, kSignalWhileStarting);
+  if (absl::Status status = watch.Start(); !status.ok()) return Refuse(status);
   absl::StatusOr<Start> start = Begin(options);
   if (!start.ok()) return Refuse(start.status());
   std::optional<gyre::Takeover>& takeover = start->takeover;

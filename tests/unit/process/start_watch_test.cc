@@ -34,7 +34,8 @@ TEST_F(StartWatchTest, ASignalEndsTheProcessWhateverTheMainThreadDoes) {
         {
           const StopSignals signals;
           const ServiceNotifier nobody("");
-          const StartWatch watch(signals, nobody, kWords);
+          StartWatch watch(signals, nobody, kWords);
+          if (!watch.Start().ok()) std::_Exit(2);
           kill(getpid(), signal);
           for (;;) sleep(60);
         },
@@ -48,7 +49,8 @@ TEST_F(StartWatchTest, OneThatCameBeforeItEndsTheProcess) {
         const StopSignals signals;
         kill(getpid(), SIGTERM);
         const ServiceNotifier nobody("");
-        const StartWatch watch(signals, nobody, kWords);
+        StartWatch watch(signals, nobody, kWords);
+        if (!watch.Start().ok()) std::_Exit(2);
         for (;;) sleep(60);
       },
       KilledBySignal(SIGTERM), kWords);
@@ -60,6 +62,7 @@ TEST_F(StartWatchTest, AfterTheStartSignalsAreLeftToWhoWaitsForThem) {
         const StopSignals signals;
         const ServiceNotifier nobody("");
         StartWatch watch(signals, nobody, kWords);
+        if (!watch.Start().ok()) std::_Exit(2);
         watch.Stop();
         kill(getpid(), SIGTERM);
         std::_Exit(signals.Wait() == SIGTERM ? 0 : 1);
@@ -73,6 +76,7 @@ TEST_F(StartWatchTest, OtherSignalsEndNothing) {
         const StopSignals signals({SIGUSR1});
         const ServiceNotifier nobody("");
         StartWatch watch(signals, nobody, kWords);
+        if (!watch.Start().ok()) std::_Exit(2);
         kill(getpid(), SIGUSR1);
         watch.Stop();
         std::_Exit(signals.Wait() == SIGUSR1 ? 0 : 1);
@@ -95,7 +99,8 @@ TEST_F(StartWatchTest, TheServiceManagerHearsAtOnceThatItMayTakeLonger) {
       {
         const StopSignals signals;
         const ServiceNotifier notifier(name);
-        const StartWatch watch(signals, notifier, kWords);
+        StartWatch watch(signals, notifier, kWords);
+        if (!watch.Start().ok()) std::_Exit(2);
         char text[64] = {};
         (void)!recv(manager.get(), text, sizeof(text) - 1, 0);
         std::_Exit(std::string(text) == "EXTEND_TIMEOUT_USEC=40000000" ? 0 : 1);
