@@ -2,18 +2,23 @@
 // only when more are out than ever before. The one that came back last is lent first,
 // because it is in the cache.
 //
+// With kRests > 0 one that came back rests until so many others have: a pointer that
+// somebody kept is found out before it points to another's object.
+//
 // Threads: one at a time.
 // Owns: the objects, lent ones too.
 #ifndef GYRE_ENGINE_BASE_OBJECT_POOL_H_
 #define GYRE_ENGINE_BASE_OBJECT_POOL_H_
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace gyre {
 
-template <typename T, size_t kMadeAtOnce>
+template <typename T, size_t kMadeAtOnce, size_t kRests = 0>
 class ObjectPool {
  public:
   ObjectPool() = default;
@@ -27,7 +32,13 @@ class ObjectPool {
     free_.pop_back();
     return object;
   }
-  void Release(T* object) { free_.push_back(object); }
+  void Release(T* object) {
+    if constexpr (kRests > 0) {
+      object = std::exchange(resting_[next_resting_++ % kRests], object);
+      if (object == nullptr) return;
+    }
+    free_.push_back(object);
+  }
 
   size_t made() const { return made_.size() * kMadeAtOnce; }
 
@@ -41,6 +52,8 @@ class ObjectPool {
 
   std::vector<std::unique_ptr<T[]>> made_;
   std::vector<T*> free_;
+  std::array<T*, kRests> resting_ = {};
+  size_t next_resting_ = 0;
 };
 
 }  // namespace gyre

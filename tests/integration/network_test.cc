@@ -296,6 +296,53 @@ TEST(SocketServerStartTest, RegisteredBuffersMayBeRequired) {
       << refused;
 }
 
+// --- misuse ---------------------------------------------------------------------------
+
+#ifdef NDEBUG
+TEST_P(NetworkTest, ARequestThatIsAnsweredTwiceHarmsNobody) {
+  Held held;
+  auto server = Serve([&](Request* request) {
+    if (request->frame() == "later") return held.Add(request);
+    ReplyFramed(request, "first");
+    ReplyFramed(request, "second");
+  });
+  Client twice(server->port());
+  twice.Send(Framed("now") + Framed("now"));
+  EXPECT_EQ(twice.ReadFrame(), "first");
+  EXPECT_EQ(twice.ReadFrame(), "first");
+  // The second comes when the first has left, and then other clients ask.
+  twice.SendFrame("later");
+  ASSERT_TRUE(held.Await(1));
+  Request* const request = held.TakeAll()[0];
+  ReplyFramed(request, "first");
+  EXPECT_EQ(twice.ReadFrame(), "first");
+  ReplyFramed(request, "second");
+  Client other(server->port());
+  other.SendFrame("other");
+  EXPECT_EQ(other.ReadFrame(), "first");
+  twice.SendFrame("again");
+  EXPECT_EQ(twice.ReadFrame(), "first");
+  server->server().Stop();
+}
+#else
+TEST(NetworkDeathTest, AnAnswerToWhatAnotherMayBecomeIsFoundOut) {
+  const auto answer_late = [] {
+    Held held;
+    TestServer server("", [&](Request* request) { held.Add(request); });
+    Client client(server.port());
+    client.SendFrame("a");
+    Client other(server.port());
+    Request* first = nullptr;
+    if (held.Await(1)) first = held.TakeAll()[0];
+    ReplyFramed(first, "first");
+    client.ReadFrame();
+    other.SendFrame("b");
+    if (held.Await(1)) ReplyFramed(first, "second");
+  };
+  EXPECT_DEATH(answer_late(), "answered twice");
+}
+#endif
+
 TEST(SocketServerStartTest, UntilItStartsItsPortRefusesAndStoppedItRefusesAgain) {
   TestHandler handler(Echo);
   SocketServerOptions options;

@@ -18,6 +18,9 @@ void Request::ReleaseFrame() {
 bool Request::SendThrottleStart(int64_t assigned_ns, int64_t end_ns) {
   DCHECK(!throttled_) << "the larger of several throttle times applies, once";
   if (throttled_) return false;
+  DCHECK(!is_replied()) << "a throttling of a request that was answered";
+  if (is_replied()) [[unlikely]]
+    return false;
   ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
   throttled_ = true;
   times_.throttle_ns = assigned_ns;
@@ -37,14 +40,21 @@ void Request::Throttle(int64_t duration_ns) {
 }
 
 ThrottleToken Request::StartThrottling(int64_t assigned_ns) {
-  ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
-  ThrottleToken token(self->sink(), self->slot(), self->generation());
+  // A token that is made ends something, so only for what has begun.
   if (!SendThrottleStart(assigned_ns, ThrottleSignal::kUntilEnded)) return ThrottleToken();
-  return token;
+  ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
+  return ThrottleToken(self->sink(), self->slot(), self->generation());
 }
 
-void Request::Respond(ResponseKind response_kind, NetworkSend send) {
+void Request::Respond(ResponseKind response_kind, NetworkSend send, Ending ending) {
+  DCHECK(!is_replied()) << "a request was answered twice";
+  if (is_replied()) [[unlikely]] {
+    LOG_EVERY_N(ERROR, 1000) << "a request was answered twice: the second answer is dropped";
+    return;
+  }
   kind = response_kind;
+  closes_after_ = ending.closes_after;
+  close_reason_ = ending.close_reason;
   response_ = std::move(send);
   times_.response_ready_ns = channel_->clock().NowNs();
   ConnectionRequest* self = static_cast<ConnectionRequest*>(this);

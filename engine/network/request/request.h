@@ -7,6 +7,7 @@
 #ifndef GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
 #define GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "engine/network/request/network_send.h"
 #include "engine/network/request/response.h"
 #include "engine/network/request/session.h"
+#include "glog/logging.h"
 
 namespace gyre {
 
@@ -34,9 +36,15 @@ struct RequestTimes {
 class Request : public ResponseNode {
  public:
   // The frame without its length prefix; valid until ReleaseFrame().
-  absl::string_view frame() const { return frame_.view(); }
+  absl::string_view frame() const {
+    DCHECK(!is_gone()) << "the frame of a request that was answered";
+    return frame_.view();
+  }
   // A reference of one's own to the frame's bytes.
-  Buffer frame_buffer() const { return frame_; }
+  Buffer frame_buffer() const {
+    DCHECK(!is_gone()) << "the frame of a request that was answered";
+    return frame_;
+  }
   // Gives the frame's memory (and its bytes in the memory budget) back early.
   // Delayed operations call it before they wait.
   void ReleaseFrame();
@@ -55,10 +63,11 @@ class Request : public ResponseNode {
     client_software_ = std::make_unique<const ClientSoftware>(std::move(software));
   }
 
-  // Before the reply, at most once: the connection's next request is taken only when
-  // the throttling is over, `duration_ns` from now (and this one answered, whichever
-  // is later). The reply itself leaves at once. A duration that is not positive
-  // throttles nothing. A connection that is closing or draining is not throttled.
+  // Before the reply (afterwards it is a bug, and throttles nothing), at most once: the
+  // connection's next request is taken only when the throttling is over, `duration_ns`
+  // from now (and this one answered, whichever is later). The reply itself leaves at once,
+  // and requests that were taken before, up to max_in_flight, are handled as ever. A duration that
+  // is not positive throttles nothing. A connection that is closing or draining is not throttled.
   void Throttle(int64_t duration_ns);
   // The same with an end that the token's holder decides; `assigned_ns` is what the
   // metrics call its throttle time.
@@ -67,23 +76,32 @@ class Request : public ResponseNode {
 
   // Exactly one of these, once, on any thread; `this` is gone for the caller. A
   // reply given inside RequestHandler::Start leaves when Start has returned.
+  //
+  // A second answer is a bug and ends a debug build. Else it is logged and dropped, as long
+  // as the object has no new life: then it is another client's request, which it answers.
+  // Debug builds let the objects rest for a while, so as to find who does this.
   void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
-  // Then takes no more requests of the connection and closes it when this has left.
+  // When this has left no more requests of the connection are taken. Those that were taken
+  // before, up to max_in_flight, are handled and answered, and then it is closed: with
+  // max_in_flight 1 this is the last thing it sends.
   void ReplyThenClose(NetworkSend send) {
-    closes_after_ = true;
-    Respond(ResponseKind::kSend, std::move(send));
+    Respond(ResponseKind::kSend, std::move(send), {.closes_after = true});
   }
   void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
   // `reason` (static storage) is for the rate-limited log line.
   void CloseConnection(const char* reason) {
-    close_reason_ = reason;
-    Respond(ResponseKind::kCloseConnection, NetworkSend());
+    Respond(ResponseKind::kCloseConnection, NetworkSend(), {.close_reason = reason});
   }
 
  protected:
   Request() = default;
   ~Request() = default;
-  void Respond(ResponseKind response_kind, NetworkSend send);
+
+  struct Ending {
+    bool closes_after;
+    const char* close_reason;
+  };
+  void Respond(ResponseKind response_kind, NetworkSend send, Ending ending = {});
   bool SendThrottleStart(int64_t assigned_ns, int64_t end_ns);
 
   Buffer frame_;
@@ -91,6 +109,12 @@ class Request : public ResponseNode {
   Session* session_ = nullptr;
   RequestChannel* channel_ = nullptr;
   RequestTimes times_;
+  // What must both have happened before it goes back. They stay up until its next life.
+  static constexpr uint8_t kStarted = 1;
+  static constexpr uint8_t kReplied = 2;
+  bool is_replied() const { return (marks_.load(std::memory_order_relaxed) & kReplied) != 0; }
+  bool is_gone() const { return marks_.load(std::memory_order_relaxed) == (kStarted | kReplied); }
+  std::atomic<uint8_t> marks_{0};
   bool throttled_ = false;
   // On its way before the response, and taken before it.
   ThrottleSignal throttle_start_;

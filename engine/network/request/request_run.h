@@ -106,10 +106,10 @@ class ConnectionRequest final : public Request {
   // false it is gone for the caller.
   bool MarkStarted(int64_t now_ns) {
     times_.local_complete_ns = now_ns;
-    return Mark(kStarted);
+    return Mark(kStarted) != 0;
   }
-  // The replying side; true: Start returned before.
-  bool MarkReplied() { return Mark(kReplied); }
+  // The replying side; true: Start returned before, and nobody replied.
+  bool MarkReplied() { return Mark(kReplied) == kStarted; }
 
   ResponseSink* sink() const { return sink_; }
   uint32_t slot() const { return slot_; }
@@ -145,13 +145,9 @@ class ConnectionRequest final : public Request {
   int64_t budget_bytes = 0;         // what its response holds of the budget
 
  private:
-  static constexpr uint8_t kStarted = 1;
-  static constexpr uint8_t kReplied = 2;
+  // What was marked before. acq_rel: the second marker sees all that the first one wrote.
+  uint8_t Mark(uint8_t mark) { return marks_.fetch_or(mark, std::memory_order_acq_rel); }
 
-  // acq_rel: the second marker sees all that the first one wrote.
-  bool Mark(uint8_t mark) { return marks_.fetch_or(mark, std::memory_order_acq_rel) != 0; }
-
-  std::atomic<uint8_t> marks_{0};
   ResponseSink* sink_ = nullptr;
   uint32_t slot_ = 0;
   uint32_t generation_ = 0;

@@ -68,6 +68,48 @@ TEST_F(RequestChannelTest, RoomThatIsNotUsedIsPassedOn) {
   EXPECT_EQ(b.room, 1);
 }
 
+TEST_F(RequestChannelTest, ASecondAnswerIsDropped) {
+  Sink sink;
+  ConnectionRequest* const request = Run(&sink)->first;
+  request->Reply(NetworkSend(Buffer::CopyOf("first")));
+  EXPECT_DEBUG_DEATH(request->Reply(NetworkSend(Buffer::CopyOf("another"))), "answered twice");
+  EXPECT_DEBUG_DEATH(request->CloseConnection("again"), "answered twice");
+  EXPECT_EQ(request->response_kind(), ResponseKind::kSend);
+  EXPECT_EQ(request->response().size_bytes(), 5);
+  EXPECT_EQ(request->close_reason(), nullptr);
+  EXPECT_TRUE(request->MarkStarted(1));
+}
+
+TEST_F(RequestChannelTest, AnAnswerThatIsOnItsWayIsNotSentAgain) {
+  Sink sink;
+  ConnectionRequest* const request = Run(&sink)->first;
+  EXPECT_FALSE(request->MarkStarted(1));
+  request->ReplyNothing();
+  EXPECT_DEBUG_DEATH(request->ReplyThenClose(NetworkSend()), "answered twice");
+  EXPECT_EQ(sink.responses, 1);
+  EXPECT_FALSE(request->closes_after());
+}
+
+TEST_F(RequestChannelTest, WhatWasAnsweredThrottlesNothing) {
+  Sink sink;
+  ConnectionRequest* const request = Run(&sink)->first;
+  EXPECT_FALSE(request->MarkStarted(1));
+  request->ReplyNothing();
+  EXPECT_DEBUG_DEATH(request->Throttle(1'000'000), "answered");
+  EXPECT_DEBUG_DEATH(EXPECT_FALSE(request->StartThrottling(1).throttles()), "answered");
+  EXPECT_EQ(sink.throttles, 0);
+}
+
+#ifndef NDEBUG
+TEST_F(RequestChannelTest, TheFrameOfWhatWasAnsweredIsGone) {
+  Sink sink;
+  ConnectionRequest* const request = Run(&sink)->first;
+  EXPECT_FALSE(request->MarkStarted(1));
+  request->ReplyNothing();
+  EXPECT_DEATH(request->frame(), "the frame of a request that was answered");
+}
+#endif
+
 class LanesTest : public ::testing::Test {
  protected:
   // Puts `count` runs of `requests` each into a lane; how many it took.
