@@ -14,6 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "engine/fs/file_slice.h"
 #include "engine/memory/buffer.h"
+#include "glog/logging.h"
 
 namespace gyre {
 
@@ -32,13 +33,22 @@ class NetworkSend {
     size_bytes_ += buffer.size_bytes();
     parts_.emplace_back(std::move(buffer));
   }
+  // One that is not valid() is a bug, which ends a debug build; else whoever gets the answer
+  // is closed instead.
   void Append(FileSlice slice) {
     if (slice.size_bytes == 0) return;
+    DCHECK(slice.valid()) << "a file slice without a file, or that is no range";
+    if (!slice.valid()) [[unlikely]] {
+      valid_ = false;
+      return;
+    }
     size_bytes_ += slice.size_bytes;
     parts_.emplace_back(std::move(slice));
   }
 
   int64_t size_bytes() const { return size_bytes_; }
+  // False: something that cannot be sent was appended, and is missing.
+  bool valid() const { return valid_; }
   // What of it is memory; the rest are references to files.
   int64_t memory_bytes() const {
     int64_t bytes = 0;
@@ -54,6 +64,7 @@ class NetworkSend {
  private:
   absl::InlinedVector<Part, 2> parts_;
   int64_t size_bytes_ = 0;
+  bool valid_ = true;
 };
 
 }  // namespace gyre

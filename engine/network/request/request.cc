@@ -52,6 +52,11 @@ void Request::Respond(ResponseKind response_kind, NetworkSend send, Ending endin
     LOG_EVERY_N(ERROR, 1000) << "a request was answered twice: the second answer is dropped";
     return;
   }
+  if (!send.valid()) [[unlikely]] {
+    response_kind = ResponseKind::kCloseConnection;
+    send = NetworkSend();
+    ending.close_reason = "an answer with a file slice that is none";
+  }
   kind = response_kind;
   closes_after_ = ending.closes_after;
   close_reason_ = ending.close_reason;

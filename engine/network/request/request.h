@@ -80,17 +80,17 @@ class Request : public ResponseNode {
   // A second answer is a bug and ends a debug build. Else it is logged and dropped, as long
   // as the object has no new life: then it is another client's request, which it answers.
   // Debug builds let the objects rest for a while, so as to find who does this.
-  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send)); }
+  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send), {}); }
   // When this has left no more requests of the connection are taken. Those that were taken
   // before, up to max_in_flight, are handled and answered, and then it is closed: with
   // max_in_flight 1 this is the last thing it sends.
   void ReplyThenClose(NetworkSend send) {
-    Respond(ResponseKind::kSend, std::move(send), {.closes_after = true});
+    Respond(ResponseKind::kSend, std::move(send), {true, nullptr});
   }
-  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend()); }
+  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend(), {}); }
   // `reason` (static storage) is for the rate-limited log line.
   void CloseConnection(const char* reason) {
-    Respond(ResponseKind::kCloseConnection, NetworkSend(), {.close_reason = reason});
+    Respond(ResponseKind::kCloseConnection, NetworkSend(), {false, reason});
   }
 
  protected:
@@ -98,10 +98,10 @@ class Request : public ResponseNode {
   ~Request() = default;
 
   struct Ending {
-    bool closes_after;
-    const char* close_reason;
+    bool closes_after = false;
+    const char* close_reason = nullptr;
   };
-  void Respond(ResponseKind response_kind, NetworkSend send, Ending ending = {});
+  void Respond(ResponseKind response_kind, NetworkSend send, Ending ending);
   bool SendThrottleStart(int64_t assigned_ns, int64_t end_ns);
 
   Buffer frame_;

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
+#include "engine/fs/file_system.h"
 #include "engine/network/request/request_handler_pool.h"
 #include "gtest/gtest.h"
 
@@ -98,6 +101,25 @@ TEST_F(RequestChannelTest, WhatWasAnsweredThrottlesNothing) {
   EXPECT_DEBUG_DEATH(request->Throttle(1'000'000), "answered");
   EXPECT_DEBUG_DEATH(EXPECT_FALSE(request->StartThrottling(1).throttles()), "answered");
   EXPECT_EQ(sink.throttles, 0);
+}
+
+TEST_F(RequestChannelTest, AnAnswerWithAFileSliceThatIsNoneClosesItsConnection) {
+  const absl::StatusOr<FileRef> file = FileSystem::NewReal({})->Open(
+      absl::StrCat(std::getenv("TEST_TMPDIR"), "/sliced"), OpenMode::kCreate);
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const FileSlice& slice : {FileSlice{FileRef(), 0, 5}, FileSlice{*file, 0, -1},
+                                 FileSlice{*file, -1, 5}, FileSlice{*file, INT64_MAX, 1}}) {
+    Sink sink;
+    ConnectionRequest* const request = Run(&sink)->first;
+    NetworkSend send(Buffer::CopyOf("head"));
+    EXPECT_DEBUG_DEATH(send.Append(slice), "a file slice without a file");
+#ifdef NDEBUG
+    request->Reply(std::move(send));
+    EXPECT_EQ(request->response_kind(), ResponseKind::kCloseConnection);
+    EXPECT_TRUE(request->response_empty());
+    EXPECT_NE(request->close_reason(), nullptr);
+#endif
+  }
 }
 
 #ifndef NDEBUG
