@@ -45,8 +45,7 @@ SocketServerOptions AdminServer::ServerOptions(const AdminServerOptions& options
   server.processor.receive_buffer_count = 256;
   server.processor.splice_pipe_count = 0;
   ConnectionOptions& connection = server.processor.connection;
-  connection.socket_request_max_bytes =
-      int64_t{options.limits.max_head_bytes} + options.limits.max_skipped_body_bytes;
+  connection.socket_request_max_bytes = options.limits.max_request_bytes();
   connection.connections_max_idle_ms = options.connections_max_idle_ms;
   connection.frame_timeout_ms = options.request_timeout_ms;
   // Of a pipeline no more is read than a buffer while a request is answered.

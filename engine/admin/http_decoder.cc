@@ -1,5 +1,7 @@
 #include "engine/admin/http_decoder.h"
 
+#include <algorithm>
+
 namespace gyre {
 
 FrameDecoder::Verdict HttpDecoder::Inspect(absl::string_view bytes, size_t seen_bytes) const {
@@ -11,7 +13,9 @@ FrameDecoder::Verdict HttpDecoder::Inspect(absl::string_view bytes, size_t seen_
     case HttpRequest::State::kComplete:
       return Verdict::Frame(0, static_cast<int64_t>(request.frame_bytes));
     case HttpRequest::State::kRefused:
-      return Verdict::Frame(0, static_cast<int64_t>(bytes.size()));
+      // As much as may be looked at was enough.
+      return Verdict::Frame(
+          0, std::min<int64_t>(static_cast<int64_t>(bytes.size()), max_undecided_bytes()));
   }
   return Verdict::NeedMore();
 }

@@ -6,6 +6,7 @@
 #ifndef GYRE_ENGINE_ADMIN_HTTP_REQUEST_H_
 #define GYRE_ENGINE_ADMIN_HTTP_REQUEST_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,11 @@ struct HttpLimits {
 
   // What a request may take before it is decided: head, chunks and their framing.
   uint32_t max_undecided_bytes() const { return max_head_bytes + 2 * max_body_bytes; }
+  // What it may take in all, and so be to its server.
+  int64_t max_request_bytes() const {
+    const int64_t skipped_bytes = int64_t{max_head_bytes} + max_skipped_body_bytes;
+    return std::max<int64_t>(skipped_bytes, max_undecided_bytes() + 1);
+  }
 };
 
 struct HttpRequest {

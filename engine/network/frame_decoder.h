@@ -41,11 +41,14 @@ class FrameDecoder {
 
   // `bytes` starts at a frame's first byte and is not empty; the first
   // `seen_bytes` of it were looked at before with the verdict kNeedMore.
-  // skip + payload is above zero and at most 1 GiB, else the frame counts as invalid; it may
-  // reach beyond `bytes`.
+  // skip + payload is above zero and at most socket_request_max_bytes and the four bytes of
+  // a length (as that is when the frame begins), else the frame counts as invalid, whoever
+  // decodes; a decoder needs no limit of its own. It may reach beyond `bytes`.
   virtual Verdict Inspect(absl::string_view bytes, size_t seen_bytes) const = 0;
 
-  // A frame that is still undecided with this many bytes is invalid.
+  // A frame that is still undecided with this many bytes is invalid; so is one that is with
+  // kMostUndecidedBytes, or with more than the largest frame has.
+  static constexpr uint32_t kMostUndecidedBytes = 256 * 1024;
   virtual uint32_t max_undecided_bytes() const = 0;
 
   // Whether a request may want no answer (Kafka's acks=0). Then whole frames are served

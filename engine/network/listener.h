@@ -4,6 +4,7 @@
 #ifndef GYRE_ENGINE_NETWORK_LISTENER_H_
 #define GYRE_ENGINE_NETWORK_LISTENER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -21,6 +22,8 @@ struct Listener {
   std::string advertised_host;
   int32_t advertised_port = 0;
   const FrameDecoder* frame_decoder = nullptr;
+  // The largest payload with its framing, as it is now; null: whatever the decoder says.
+  const std::atomic<int64_t>* max_frame_bytes = nullptr;
   // As in ListenerOptions.
   bool sheds_when_full = false;
   std::string max_connections_name;

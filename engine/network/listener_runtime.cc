@@ -31,6 +31,7 @@ ListenerRuntime::ListenerRuntime(int index, const ListenerOptions& options,
   listener_.index = index;
   listener_.sheds_when_full = options.when_full == ListenerOptions::WhenFull::kShed;
   listener_.max_connections_name = options.max_connections_name;
+  listener_.max_frame_bytes = &shared.max_frame_bytes;
   listener_.frame_decoder =
       options.frame_decoder != nullptr ? options.frame_decoder : &default_decoder;
 }

@@ -43,6 +43,7 @@ class ListenerRuntime {
     const SocketServerOptions& options;
     // As they are now; the options have those of the start.
     const ConnectionOptions& connection_options;
+    const std::atomic<int64_t>& max_frame_bytes;
     const RingFactory& make_ring;
     const Clock& clock;
     ConnectionQuotas& quotas;

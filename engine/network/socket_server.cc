@@ -112,6 +112,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
         frame_decoder(options.processor.connection.socket_request_max_bytes),
         connection_options(options.processor.connection),
+        max_frame_bytes(LargestRequest(options)),
         large_ranges(LargeRangesConfig{.capacity_bytes = kLargeRangesBytes}),
         descriptor_limit(RaiseDescriptorLimit()),
         connections_within(ConnectionsWithin(descriptor_limit,
@@ -147,6 +148,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   const Clock& clock;
   Int32LengthPrefixed frame_decoder;
   ConnectionOptions connection_options;  // as they are now
+  std::atomic<int64_t> max_frame_bytes;  // likewise
 
   // In the order in which they must outlive each other.
   LargeRanges large_ranges;
@@ -234,9 +236,9 @@ absl::Status SocketServer::State::OpenListener(const ListenerOptions& listener_o
   }
   listeners.push_back(std::make_unique<ListenerRuntime>(
       index, listener_options, frame_decoder, *plane, handlers.Of(index),
-      ListenerRuntime::Shared{options, connection_options, make_ring, clock, quotas, *slab,
-                              large_ranges, metrics, request_metrics, next_processor_index,
-                              adopted}));
+      ListenerRuntime::Shared{options, connection_options, max_frame_bytes, make_ring, clock,
+                              quotas, *slab, large_ranges, metrics, request_metrics,
+                              next_processor_index, adopted}));
   GYRE_RETURN_IF_ERROR(listeners.back()->Open());
   bound_endpoints.push_back(listeners.back()->listener().bound);
   return absl::OkStatus();
@@ -475,6 +477,8 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
   GYRE_RETURN_IF_ERROR(state.CheckRequestFits(options.socket_request_max_bytes));
   state.connection_options = WithinLimits(state.options, options);
   state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
+  state.max_frame_bytes.store(options.socket_request_max_bytes + kLengthBytes,
+                              std::memory_order_relaxed);
   for (const auto& listener : state.listeners) {
     listener->SetConnectionOptions(state.connection_options);
   }

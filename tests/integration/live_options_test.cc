@@ -8,6 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/endian.h"
+#include "engine/network/frame_decoder.h"
 #include "engine/network/memory_plan.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
@@ -55,6 +57,34 @@ TEST(LiveOptions, ALowerRequestLimitHoldsFromTheNextFrame) {
   ASSERT_TRUE(server.server().SetConnectionOptions(options).ok());
   client.SendFrame(payload);
   EXPECT_TRUE(client.AtEnd());
+}
+
+// Takes whatever size it is told.
+class Trusting final : public FrameDecoder {
+ public:
+  Verdict Inspect(absl::string_view bytes, size_t) const override {
+    if (bytes.size() < 4) return Verdict::NeedMore();
+    return Verdict::Frame(4, LoadBigEndian<int32_t>(bytes.data()));
+  }
+  uint32_t max_undecided_bytes() const override { return 4; }
+};
+
+TEST(LiveOptions, TheRequestLimitHoldsWhoeverDecodesTheFrames) {
+  const Trusting trusting;
+  TestServer server("", testing::Echo, [&](SocketServerOptions& options) {
+    options.listeners[0].frame_decoder = &trusting;
+    options.processor.connection.socket_request_max_bytes = 100'000;
+  });
+  const std::string largest(100'000, 'x');
+  Client client(server.port());
+  client.SendFrame(largest);
+  EXPECT_EQ(client.ReadFrame(), largest);
+  client.Send(std::string("\0\1\x86\xa1", 4));  // 100'001
+  EXPECT_TRUE(client.AtEnd());
+  Change(server, [](ConnectionOptions& options) { options.socket_request_max_bytes = 100'001; });
+  Client other(server.port());
+  other.SendFrame(largest + "x");
+  EXPECT_EQ(other.ReadFrame(), largest + "x");
 }
 
 TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {

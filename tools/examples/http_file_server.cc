@@ -144,8 +144,7 @@ absl::Status Run(const gyre::StopSignals& signals) {
   options.sockets.listen_backlog_size = 1024;
   options.processor.connection.dispatch = gyre::Dispatch::kInline;
   options.processor.connection.frame_timeout_ms = 10'000;
-  options.processor.connection.socket_request_max_bytes =
-      int64_t{kLimits.max_head_bytes} + kLimits.max_skipped_body_bytes;
+  options.processor.connection.socket_request_max_bytes = kLimits.max_request_bytes();
 
   gyre::SocketServer server(std::move(options), handler);
   handler.SetBuffers(&server.response_buffers());

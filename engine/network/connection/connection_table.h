@@ -8,6 +8,7 @@
 #ifndef GYRE_ENGINE_NETWORK_CONNECTION_CONNECTION_TABLE_H_
 #define GYRE_ENGINE_NETWORK_CONNECTION_CONNECTION_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -86,6 +87,10 @@ struct alignas(kCacheLineBytes) ConnectionSlot : TimerEntry,
   };
 
   const FrameDecoder& decoder() const { return *session.listener->frame_decoder; }
+  int64_t max_frame_bytes() const {
+    const std::atomic<int64_t>* const limit = session.listener->max_frame_bytes;
+    return limit == nullptr ? INT64_MAX : limit->load(std::memory_order_relaxed);
+  }
   uring::Token TokenFor(uring::OpKind kind, Operation operation) const {
     return uring::Token{kind, index,
                         generation << kOperationBits | static_cast<uint32_t>(operation)};

@@ -25,11 +25,12 @@ constexpr uint32_t kGrowth = 4;
 // connection takes, and a length prefix that came in two pieces waits for nobody.
 constexpr int64_t kFreeBytes = 64;
 constexpr int64_t kMaxFrameBytes = LargeRanges::kMaxRangeBytes;
+static_assert(FrameDecoder::kMostUndecidedBytes == kSlabMaxBytes);
 
 // What the decoder says, made safe: whoever serves a protocol of his own may be wrong, and
 // sizes come off the wire.
 FrameDecoder::Verdict Inspect(const FrameDecoder& decoder, absl::string_view bytes,
-                              size_t seen_bytes) {
+                              size_t seen_bytes, int64_t max_frame_bytes) {
   using Verdict = FrameDecoder::Verdict;
   const Verdict verdict = decoder.Inspect(bytes, seen_bytes);
   switch (verdict.kind) {
@@ -45,6 +46,9 @@ FrameDecoder::Verdict Inspect(const FrameDecoder& decoder, absl::string_view byt
   }
   if (verdict.skip_bytes + verdict.payload_bytes == 0) {
     return Verdict::Invalid("a frame without a byte");
+  }
+  if (verdict.skip_bytes + verdict.payload_bytes > max_frame_bytes) {
+    return Verdict::Invalid("a request larger than the limit");
   }
   return verdict;
 }
@@ -75,7 +79,7 @@ void NetworkReceive::Append(Buffer bytes, ReceiveMemory& memory) {
 bool NetworkReceive::MayHoldFrame(const FrameDecoder& decoder) const {
   if (!has_unseen()) return false;
   if (assembling_) return total_bytes_ == 0 || assembled_bytes_ + pending_bytes_ >= total_bytes_;
-  const FrameDecoder::Verdict verdict = Inspect(decoder, front().view(), 0);
+  const FrameDecoder::Verdict verdict = Inspect(decoder, front().view(), 0, INT64_MAX);
   switch (verdict.kind) {
     case FrameDecoder::Kind::kNeedMore:
       return front().size_bytes() < pending_bytes_;
@@ -104,7 +108,7 @@ NetworkReceive::Status NetworkReceive::Next(const FrameDecoder& decoder, Receive
   if (!assembling_) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const Buffer& bytes = front();
-    const FrameDecoder::Verdict verdict = Inspect(decoder, bytes.view(), 0);
+    const FrameDecoder::Verdict verdict = Inspect(decoder, bytes.view(), 0, memory.max_frame_bytes);
     switch (verdict.kind) {
       case FrameDecoder::Kind::kInvalid:
         *reason = verdict.reason;
@@ -181,27 +185,32 @@ void NetworkReceive::Grow(uint32_t capacity_bytes, ReceiveMemory& memory) {
 // kFrame: decided.
 NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decoder,
                                                       ReceiveMemory& memory, const char** reason) {
-  const int64_t max_bytes = std::min<int64_t>(decoder.max_undecided_bytes(), kSlabMaxBytes);
+  // More than the largest frame is none, and could wait for memory for ever.
+  const int64_t max_bytes = std::min(
+      {int64_t{decoder.max_undecided_bytes()}, int64_t{kSlabMaxBytes}, memory.max_frame_bytes});
   while (total_bytes_ == 0) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const auto take = static_cast<uint32_t>(
         std::min<int64_t>(front().size_bytes(), max_bytes - assembled_bytes_));
     if (take == 0) {
-      *reason = "no end of the request's head within the limit";
+      *reason = max_bytes < decoder.max_undecided_bytes()
+                    ? "no end of the request's head within 256 KiB and the largest request"
+                    : "no end of the request's head within the limit";
       return Status::kInvalid;
     }
     const int64_t needed_bytes = assembled_bytes_ + take;
     if (needed_bytes > assembly_.size_bytes()) {
       int64_t grown = std::max<int64_t>(int64_t{assembly_.size_bytes()} * kGrowth, kFreeBytes);
-      grown = std::min<int64_t>(std::max(grown, needed_bytes), kSlabMaxBytes);
+      grown = std::min(std::max(grown, needed_bytes), max_bytes);
       if (grown > kFreeBytes && !TryChargeUpTo(grown, memory)) return Status::kNoMemory;
       Grow(static_cast<uint32_t>(grown), memory);
     }
     std::memcpy(assembly_.data() + assembled_bytes_, front().data(), take);
     assembled_bytes_ += take;
     DropFront(take);
-    const FrameDecoder::Verdict verdict = Inspect(
-        decoder, assembly_.view().substr(0, static_cast<size_t>(assembled_bytes_)), seen_bytes_);
+    const FrameDecoder::Verdict verdict =
+        Inspect(decoder, assembly_.view().substr(0, static_cast<size_t>(assembled_bytes_)),
+                seen_bytes_, memory.max_frame_bytes);
     seen_bytes_ = static_cast<uint32_t>(assembled_bytes_);
     switch (verdict.kind) {
       case FrameDecoder::Kind::kInvalid:

@@ -40,6 +40,8 @@ class ReceiveMemory {
   virtual Buffer TryAllocateLarge(uint32_t size_bytes) = 0;
   // True: too many received buffers are held already; copy out.
   virtual bool lent_too_many() const = 0;
+  // A frame with its framing takes no more, whatever its decoder says.
+  int64_t max_frame_bytes = INT64_MAX;
 
  protected:
   ~ReceiveMemory() = default;

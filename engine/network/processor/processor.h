@@ -118,7 +118,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // Takes memory in a connection's name.
   class SlotMemory final : public ReceiveMemory {
    public:
-    SlotMemory(Processor& processor, Slot& slot) : processor_(processor), slot_(slot) {}
+    SlotMemory(Processor& processor, Slot& slot) : processor_(processor), slot_(slot) {
+      max_frame_bytes = slot.max_frame_bytes();
+    }
     bool TryCharge(int64_t bytes, MemoryUse use) override;
     void Uncharge(int64_t bytes, MemoryUse use) override;
     void MakeWhole(int64_t bytes) override;

@@ -407,6 +407,64 @@ TEST_F(NetworkReceiveTest, AFrameThatCannotBeIsInvalid) {
   }
 }
 
+TEST_F(NetworkReceiveTest, AFrameBeyondTheLimitIsInvalidWhoeverDecodes) {
+  using Verdict = FrameDecoder::Verdict;
+  memory_.max_frame_bytes = 1000;
+  for (const Verdict verdict :
+       {Verdict::Frame(0, 1001), Verdict::Frame(1000, 1), Verdict::Frame(4, 65 << 20)}) {
+    const Fixed fixed(verdict);
+    decoder_ = &fixed;
+    std::vector<std::string> frames;
+    // In one buffer, and behind one.
+    for (const size_t here : {size_t{10}, size_t{2000}}) {
+      Append(std::string(here, 'x'));
+      EXPECT_EQ(TakeAll(&frames), Status::kInvalid) << verdict.payload_bytes;
+      EXPECT_STREQ(reason_, "a request larger than the limit");
+      receive_.Clear(memory_);
+    }
+    EXPECT_EQ(memory_.large, 0);
+  }
+  const Fixed largest(Verdict::Frame(4, 996));
+  decoder_ = &largest;
+  std::vector<std::string> frames;
+  Append(std::string(1000, 'x'));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  EXPECT_EQ(frames, std::vector<std::string>{std::string(996, 'x')});
+}
+
+// Never decides.
+class Undecided final : public FrameDecoder {
+ public:
+  Verdict Inspect(absl::string_view, size_t) const override { return Verdict::NeedMore(); }
+  uint32_t max_undecided_bytes() const override { return 1 << 20; }
+};
+
+TEST_F(NetworkReceiveTest, AHeadThatCouldNeverFitDoesNotWaitForMemory) {
+  const Undecided undecided;
+  decoder_ = &undecided;
+  memory_.max_frame_bytes = 1000;
+  memory_.partial_capacity = 1000;
+  std::vector<std::string> frames;
+  Append(std::string(700, 'x'));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  Append(std::string(300, 'x'));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  Append("x");
+  EXPECT_EQ(TakeAll(&frames), Status::kInvalid);
+  EXPECT_STREQ(reason_, "no end of the request's head within 256 KiB and the largest request");
+}
+
+TEST_F(NetworkReceiveTest, AHeadOfMoreThanCanBeGatheredSaysWhy) {
+  const Undecided undecided;
+  decoder_ = &undecided;
+  std::vector<std::string> frames;
+  Append(std::string(FrameDecoder::kMostUndecidedBytes, 'x'));
+  EXPECT_EQ(TakeAll(&frames), Status::kNeedMore);
+  Append("x");
+  EXPECT_EQ(TakeAll(&frames), Status::kInvalid);
+  EXPECT_STREQ(reason_, "no end of the request's head within 256 KiB and the largest request");
+}
+
 TEST_F(NetworkReceiveTest, FewBytesThatWaitTakeLittleMemory) {
   for (int i = 0; i < 3; ++i) Append("x");
   EXPECT_EQ(receive_.unparsed_bytes(), 3);
