@@ -51,7 +51,9 @@ class DelayedOperation : public RefCounted, private Continuation, private TimerE
  public:
   static constexpr int64_t kNoTimeout = -1;
 
-  // The timeout counts from TryCompleteElseWatch; kNoTimeout: no deadline.
+  // The timeout counts from TryCompleteElseWatch. Any negative one is kNoTimeout: no
+  // deadline, and an operation of a request then holds up a drain of its server for as long
+  // as its condition does not come. One beyond the end of the clock ends with it.
   explicit DelayedOperation(int64_t timeout_ms);
 
   // True once OnComplete or OnDrop is decided.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "glog/logging.h"
 
 namespace gyre {
 
@@ -48,6 +49,11 @@ void DelayedOperationPurgatory::Shard::Unlink(WatchLink* link) {
 
 bool DelayedOperationPurgatory::TryCompleteElseWatch(RefPtr<DelayedOperation> operation,
                                                      absl::Span<const WatchKey> keys) {
+  DCHECK(operation->purgatory_ == nullptr) << "a delayed operation waits once";
+  if (operation->purgatory_ != nullptr) [[unlikely]] {
+    LOG_EVERY_N(ERROR, 1000) << "a delayed operation was to wait for a second time";
+    return operation->completed();
+  }
   operation->purgatory_ = this;
   // A check that was asked for before is this one.
   operation->state_.fetch_and(~DelayedOperation::kCheck, std::memory_order_acq_rel);

@@ -5,8 +5,10 @@
 // (an event may be reported under a partition or group lock, or from the
 // thread that syncs files).
 //
-// Threads: CheckAndComplete and the gauges any; TryCompleteElseWatch a handler.
-// The threads of the timer and of the lane have stopped before it is destroyed.
+// Threads: CheckAndComplete and the gauges any; TryCompleteElseWatch a handler, or the
+// processor that runs one inline.
+// The threads of the timer and of the lane have stopped before it is destroyed, and it is
+// destroyed before who has the lane (SocketServer says in which order all of it ends).
 // Owns: the watch lists.  Borrows: clock, timer, lane.
 // Lock order: a shard's lock is innermost; nothing is called under it.
 #ifndef GYRE_ENGINE_PURGATORY_DELAYED_OPERATION_PURGATORY_H_
@@ -41,8 +43,9 @@ class DelayedOperationPurgatory {
   ~DelayedOperationPurgatory();
 
   // Tries at once; if that fails, watches every key, tries once more (an event
-  // may have come between the two), and starts the deadline. Once per
-  // operation. True when the operation was completed by the time it returned.
+  // may have come between the two), and starts the deadline. True when the operation was
+  // completed by the time it returned. Once per operation: a second time is a bug, which
+  // ends a debug build and else is logged and does nothing.
   bool TryCompleteElseWatch(RefPtr<DelayedOperation> operation, absl::Span<const WatchKey> keys);
 
   // Something happened to `key`: has every operation that watches it try again,

@@ -97,6 +97,22 @@ class PurgatoryTest : public testing::Test {
   DelayedOperationPurgatory purgatory_{clock_, timer_, lane_};
 };
 
+TEST_F(PurgatoryTest, AnOperationWaitsOnce) {
+  auto operation = Make("op");
+  EXPECT_FALSE(purgatory_.TryCompleteElseWatch(operation, {kKeyA}));
+  EXPECT_DEBUG_DEATH(EXPECT_FALSE(purgatory_.TryCompleteElseWatch(operation, {kKeyA, kKeyB})),
+                     "a delayed operation waits once");
+  EXPECT_EQ(purgatory_.watched_count(), 1);
+  EXPECT_EQ(purgatory_.pending_count(), 1);
+  operation->satisfied = true;
+  EXPECT_EQ(purgatory_.CheckAndComplete(kKeyA), 1u);
+  lane_.Drain();
+  EXPECT_EQ(trace_.events, Events{"op complete"});
+  EXPECT_DEBUG_DEATH(EXPECT_TRUE(purgatory_.TryCompleteElseWatch(operation, {kKeyA})),
+                     "a delayed operation waits once");
+  EXPECT_EQ(purgatory_.pending_count(), 0);
+}
+
 TEST_F(PurgatoryTest, AnOperationThatIsSatisfiedAtOnceIsNotWatched) {
   auto operation = Make("op");
   operation->satisfied = true;
