@@ -7,6 +7,8 @@
 
 namespace gyre {
 
+thread_local const ThreadRunner* ThreadRunner::here_ = nullptr;
+
 ThreadRunner::ThreadRunner(std::string name, ThreadBody& body, EventCount& wakeup,
                            const Clock& clock)
     : name_(std::move(name)), body_(body), wakeup_(&wakeup), waiter_(nullptr), clock_(clock) {}
@@ -50,6 +52,7 @@ void ThreadRunner::Join() {
 }
 
 void ThreadRunner::Loop() {
+  here_ = this;
   body_.OnThreadStart();
   while (!stop_requested_.load(std::memory_order_acquire)) {
     const int64_t now_ns = clock_.NowNs();

@@ -74,6 +74,8 @@ class ThreadRunner {
 
   const std::string& name() const { return name_; }
   bool running() const { return running_; }
+  // Whether the caller runs on it. Any thread.
+  bool runs_here() const { return here_ == this; }
   // How long it slept on its event count, in all; any thread. One that parks in a waiter
   // of its own is measured there (wait_meter.h).
   int64_t IdleNs(int64_t now_ns) const { return idle_.TotalNs(now_ns); }
@@ -82,6 +84,7 @@ class ThreadRunner {
   void Loop();
   void Park();
 
+  static thread_local const ThreadRunner* here_;  // whose loop this thread is
   const std::string name_;
   ThreadBody& body_;
   EventCount* const wakeup_;  // one of these two is null

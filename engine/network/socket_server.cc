@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/concurrent/poll_until.h"
 #include "engine/memory/large_ranges.h"
 #include "engine/memory/slab_pool.h"
 #include "engine/network/accept/listen_socket.h"
@@ -37,7 +36,6 @@ namespace {
 constexpr int64_t kLargeRangesBytes = int64_t{1} << 44;
 // Stop waits this long for operations to be retired and handlers to answer.
 constexpr int64_t kStopWaitMs = 5'000;
-constexpr int64_t kPollMs = 1;
 
 // A plan that does not work out is reported by Open.
 MemoryPlan PlanOrNone(const SocketServerOptions& options) {
@@ -139,6 +137,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   absl::Status StartThreads();
   void RegisterGauges();
   void StopAccepting();
+  // Whether the caller is on one of the server's own threads, as handlers are.
+  bool RunsHere() const;
   int64_t OpenConnections() const;
   bool AwaitNoConnections(int64_t deadline_ms) const;
   void Stop();
@@ -171,11 +171,14 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   std::unique_ptr<NetworkCollector> collector;
   std::unique_ptr<MemoryCollector> memory_collector;
   bool opened = false;
-  bool started = false;
-  bool stopped = false;
+  bool started = false;  // its processors
+  bool serving = false;  // all of it
+  std::atomic<bool> draining{false};
+  std::atomic<bool> stopped{false};
 };
 
 absl::Status SocketServer::State::Open() {
+  if (stopped) return absl::FailedPreconditionError("a server that was stopped starts no more");
   if (std::exchange(opened, true)) return absl::OkStatus();
   GYRE_RETURN_IF_ERROR(CheckOptions(options));
   make_ring = options.ring_factory;
@@ -295,15 +298,12 @@ int64_t SocketServer::State::OpenConnections() const {
 }
 
 bool SocketServer::State::AwaitNoConnections(int64_t deadline_ms) const {
-  // Shutdown's own thread waits here, on the real time, by looking now and then:
-  // nothing on the data path pays for it.
-  for (int64_t waited_ms = 0;; waited_ms += kPollMs) {
+  const auto none = [this] {
     const bool accepting = std::any_of(listeners.begin(), listeners.end(),
                                        [](const auto& listener) { return listener->accepting(); });
-    if (!accepting && OpenConnections() == 0) return true;
-    if (waited_ms >= deadline_ms) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
-  }
+    return !accepting && OpenConnections() == 0;
+  };
+  return PollUntil(none, deadline_ms);
 }
 
 void SocketServer::State::OnExcessConnections() {
@@ -316,7 +316,7 @@ void SocketServer::State::OnExcessConnections() {
 }
 
 void SocketServer::State::Stop() {
-  if (std::exchange(stopped, true)) return;
+  if (stopped.exchange(true)) return;
   if (collector != nullptr) {
     options.metrics->RemoveCollector(collector.get());
     options.metrics->RemoveCollector(memory_collector.get());
@@ -338,10 +338,24 @@ void SocketServer::State::Stop() {
   for (const auto& listener : listeners) listener->JoinProcessors();
 }
 
+bool SocketServer::State::RunsHere() const {
+  const auto runs_here = [](const NetworkPlane& plane) {
+    return plane.handlers() != nullptr && plane.handlers()->runs_here();
+  };
+  return runs_here(data_plane) ||
+         std::any_of(privileged_planes.begin(), privileged_planes.end(),
+                     [&](const auto& plane) { return plane != nullptr && runs_here(*plane); }) ||
+         std::any_of(listeners.begin(), listeners.end(),
+                     [](const auto& listener) { return listener->processors().runs_here(); });
+}
+
 SocketServer::SocketServer(SocketServerOptions options, RequestHandler& handler)
     : state_(std::make_unique<State>(std::move(options), handler)) {}
 
-SocketServer::~SocketServer() { Stop(); }
+SocketServer::~SocketServer() {
+  CHECK(!state_->RunsHere()) << "a server is not destroyed by its own handler";
+  state_->Stop();
+}
 
 absl::Status SocketServer::Open() {
   absl::Status status = state_->Open();
@@ -350,13 +364,20 @@ absl::Status SocketServer::Open() {
 }
 
 absl::Status SocketServer::Start() {
+  if (state_->serving && !state_->stopped) {
+    return absl::FailedPreconditionError("the server was started before");
+  }
   const uint64_t limit = state_->descriptor_limit;
   absl::Status status = Open();
+  if (status.ok() && state_->draining) {
+    status = absl::FailedPreconditionError("the server was told to drain before it was started");
+  }
   if (status.ok()) status = state_->StartThreads();
   if (!status.ok()) {
     state_->Stop();
     return status;
   }
+  state_->serving = true;
   state_->RegisterGauges();
   // One for each connection, two for each pipe, and what the process has beside.
   const int64_t needed =
@@ -394,6 +415,7 @@ ContinuationLane& SocketServer::continuations() { return state_->data_plane.chan
 BufferAllocator& SocketServer::response_buffers() { return state_->response_buffers; }
 
 void SocketServer::BeginDrain() {
+  state_->draining = true;
   state_->StopAccepting();
   for (const auto& listener : state_->listeners) listener->BeginDrain();
   if (RequestHandlerPool* handlers = state_->data_plane.handlers()) handlers->RefuseChanges();
@@ -402,6 +424,11 @@ void SocketServer::BeginDrain() {
 bool SocketServer::Drain(int64_t deadline_ms) {
   if (!state_->started || state_->stopped) return true;
   BeginDrain();
+  DCHECK(!state_->RunsHere()) << "Drain was called by a handler";
+  if (state_->RunsHere()) {
+    LOG(ERROR) << "Drain was called by a handler, which it would wait for: it does not wait";
+    return false;
+  }
   return state_->AwaitNoConnections(deadline_ms);
 }
 
@@ -432,7 +459,15 @@ int32_t SocketServer::network_threads(absl::string_view listener_name) const {
 
 int32_t SocketServer::handler_threads() const { return state_->data_plane.handlers()->size(); }
 
-void SocketServer::Stop() { state_->Stop(); }
+void SocketServer::Stop() {
+  if (state_->stopped) return;
+  DCHECK(!state_->RunsHere()) << "Stop was called by a handler";
+  if (state_->RunsHere()) {
+    LOG(ERROR) << "Stop was called by a handler, which it would wait for: it does nothing";
+    return;
+  }
+  state_->Stop();
+}
 
 absl::Status SocketServer::Health() const {
   const State& state = *state_;

@@ -2,8 +2,15 @@
 // one options struct, started, drained and stopped together. An engine user
 // implements RequestHandler, fills SocketServerOptions and calls Start.
 //
-// Threads: construction, Start, Drain and Stop on one thread (a signal is turned
-// into a call on it first); Resize… and the getters from any after Start.
+// It ends in this order: BeginDrain; the purgatory's Shutdown, if delayed operations wait
+// longer than the drain shall; Drain; Stop; the timer's thread, and whoever else answers,
+// are joined; the purgatory is destroyed, and what holds Requests, buffers or
+// ThrottleTokens gives them up; then the server is destroyed, and after it the timer and
+// the handler.
+//
+// Threads: construction, Start, Drain, Stop and destruction on one thread, and never on a
+// handler's (a signal is turned into a call on it first); Resize… and the getters from any
+// after Start, Resize… not from a handler.
 // Owns: every thread, ring, connection and listening socket of the server.
 // Borrows: the handler, the clock and the metric registry, which outlive it.
 // Invariant: after Stop returns no handler is called any more; a Reply that comes
@@ -47,17 +54,21 @@ class SocketServer {
   absl::Status Open();
   // Open when nobody did, then every thread; when it returns OK, clients are served. An
   // error, of Open too, is one line that says what, why and what to do, and leaves
-  // nothing behind.
+  // nothing behind. Once: FAILED_PRECONDITION when it was started (it goes on then), or
+  // stopped, or told to drain before.
   absl::Status Start();
 
   // As bound (port 0 resolved), in the order of the options. After Start.
   const std::vector<Endpoint>& bound_endpoints() const;
 
-  // Where timers, the flusher and appenders post work for handler threads. Valid
-  // from construction; runs nothing before Start.
+  // Where timers, the flusher and appenders post work for handler threads: the data
+  // plane's, so what a privileged listener's handler delays may wait for a data plane that
+  // is busy. Valid from construction; runs nothing before Start.
   ContinuationLane& continuations();
   // For the bytes of responses: registered slab memory while it lasts. Valid from
-  // construction until the server is destroyed; every buffer is back by then.
+  // construction until the server is destroyed. Every buffer of it is back by then, and
+  // every Request::frame_buffer() and ThrottleToken: a handler that keeps some in its
+  // members gives them up between Stop and there, since it lives longer itself.
   BufferAllocator& response_buffers();
 
   // Duplicates of every listening socket, to hand to a process that takes them over:
@@ -68,10 +79,14 @@ class SocketServer {
   // Stops accepting and tells every processor to close each connection once what has
   // come of it is answered, and a frame of which a part has. Returns at once.
   void BeginDrain();
-  // BeginDrain, then waits until every connection is gone or `deadline_ms` has
-  // passed. True when all were; the rest is closed by Stop.
+  // BeginDrain, then waits until every connection is gone or `deadline_ms` of real time
+  // has passed. True when all were; the rest is closed by Stop. What may never end lasts
+  // until the deadline: a delayed operation without a timeout, and a frame of which a part
+  // has come while frame_timeout_ms is -1. Called by a handler, which it would wait for, it
+  // ends a debug build, and else does not wait and is false.
   bool Drain(int64_t deadline_ms);
-  // Ends at once: closes every connection, joins every thread. Idempotent.
+  // Ends at once: closes every connection, joins every thread. Idempotent. Called by a
+  // handler it ends a debug build, and else does nothing but log.
   void Stop();
 
   // Between half and double of the present number at a time, at least one: else

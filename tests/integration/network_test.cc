@@ -299,6 +299,25 @@ TEST(SocketServerStartTest, RegisteredBuffersMayBeRequired) {
 // --- misuse ---------------------------------------------------------------------------
 
 #ifdef NDEBUG
+TEST_P(NetworkTest, AHandlerThatStopsItsServerIsRefused) {
+  SocketServer* stopped = nullptr;
+  std::atomic<bool> drained{true};
+  auto server = Serve([&](Request* request) {
+    stopped->Stop();
+    if (request->frame() == "drain") drained = stopped->Drain(20'000);
+    Echo(request);
+  });
+  stopped = &server->server();
+  Client client(server->port());
+  client.Send(Framed("stop") + Framed("drain"));
+  EXPECT_EQ(client.ReadFrame(), "stop");
+  EXPECT_EQ(client.ReadFrame(), "drain");
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_FALSE(drained);
+  EXPECT_TRUE(server->server().Drain(20'000));
+  server->server().Stop();
+}
+
 TEST_P(NetworkTest, ARequestThatIsAnsweredTwiceHarmsNobody) {
   Held held;
   auto server = Serve([&](Request* request) {
@@ -325,6 +344,18 @@ TEST_P(NetworkTest, ARequestThatIsAnsweredTwiceHarmsNobody) {
   server->server().Stop();
 }
 #else
+TEST(NetworkDeathTest, AHandlerThatStopsItsServerEndsADebugBuild) {
+  const auto stop = [] {
+    SocketServer* stopped = nullptr;
+    TestServer server("", [&](Request*) { stopped->Stop(); });
+    stopped = &server.server();
+    Client client(server.port());
+    client.SendFrame("stop");
+    client.ReadFrame();
+  };
+  EXPECT_DEATH(stop(), "Stop was called by a handler");
+}
+
 TEST(NetworkDeathTest, AnAnswerToWhatAnotherMayBecomeIsFoundOut) {
   const auto answer_late = [] {
     Held held;
@@ -359,6 +390,39 @@ TEST(SocketServerStartTest, UntilItStartsItsPortRefusesAndStoppedItRefusesAgain)
   server.Stop();
   EXPECT_TRUE(client.AtEnd());
   EXPECT_TRUE(Refuses(port));
+}
+
+TEST(SocketServerStartTest, ItStartsOnce) {
+  TestHandler handler(Echo);
+  SocketServerOptions options;
+  options.listeners.resize(1);
+  options.listeners[0].endpoint = {"TEST", "127.0.0.1", 0};
+  SocketServer server(std::move(options), handler);
+  ASSERT_TRUE(server.Start().ok());
+  Client client(server.bound_endpoints()[0].port);
+  EXPECT_EQ(server.Start().code(), absl::StatusCode::kFailedPrecondition);
+  client.SendFrame("it goes on");
+  EXPECT_EQ(client.ReadFrame(), "it goes on");
+  server.Stop();
+  const absl::Status again = server.Start();
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(again.message(), "a server that was stopped starts no more");
+}
+
+TEST(SocketServerStartTest, OneThatIsToldToDrainBeforeDoesNotStart) {
+  for (const bool open : {false, true}) {
+    TestHandler handler(Echo);
+    SocketServerOptions options;
+    options.listeners.resize(1);
+    options.listeners[0].endpoint = {"TEST", "127.0.0.1", 0};
+    SocketServer server(std::move(options), handler);
+    if (open) {
+      ASSERT_TRUE(server.Open().ok());
+    }
+    server.BeginDrain();
+    EXPECT_EQ(server.Start().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(server.Drain(0));
+  }
 }
 
 TEST(SocketServerStartTest, AServerThatWasNeverStartedStops) {

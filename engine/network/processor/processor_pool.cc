@@ -1,12 +1,11 @@
 #include "engine/network/processor/processor_pool.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/concurrent/poll_until.h"
 #include "engine/network/request/resize_rule.h"
 #include "glog/logging.h"
 
@@ -105,6 +104,13 @@ bool ProcessorPool::running() const {
                      [](const Member& member) { return member.thread->running(); });
 }
 
+bool ProcessorPool::runs_here() const {
+  MutexLock lock(mutex_);
+  const auto is_here = [](const Member& member) { return member.thread->runs_here(); };
+  return std::any_of(active_.begin(), active_.end(), is_here) ||
+         std::any_of(retiring_.begin(), retiring_.end(), is_here);
+}
+
 bool ProcessorPool::started() const {
   MutexLock lock(mutex_);
   return started_;
@@ -158,13 +164,11 @@ void ProcessorPool::Shrink(size_t count) {
     }
     for (size_t i = first; i < retiring_.size(); ++i) retiring_[i].processor->Retire(&set_);
   }
-  for (int64_t waited_ms = 0; !ReapRetired(); ++waited_ms) {
-    if (closing()) return;
-    if (waited_ms >= config_.retire_wait_ms) {
-      LOG(INFO) << "network threads that end still have requests under way; they end with those";
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto retired_or_closing = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_) {
+    return ReapRetired() || closing();
+  };
+  if (!PollUntil(retired_or_closing, config_.retire_wait_ms)) {
+    LOG(INFO) << "network threads that end still have requests under way; they end with those";
   }
 }
 

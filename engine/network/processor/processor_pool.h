@@ -62,6 +62,8 @@ class ProcessorPool {
   int32_t size() const;
   int64_t open_connections() const { return set_.open_connections(); }
   bool running() const;
+  // Whether the caller is on one of its threads.
+  bool runs_here() const;
 
   void StopAccepting();
   bool accepting() const;

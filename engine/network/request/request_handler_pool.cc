@@ -1,14 +1,13 @@
 #include "engine/network/request/request_handler_pool.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/concurrent/poll_until.h"
 #include "engine/network/request/resize_rule.h"
 #include "glog/logging.h"
 
@@ -146,14 +145,13 @@ absl::Status RequestHandlerPool::Resize(int32_t thread_count, int64_t wait_ms) {
     }
     Dismiss(grown.ok() ? count : static_cast<size_t>(from));
   }
-  // Whoever changes a flag waits here, on the real time, by looking now and then.
-  for (int64_t waited_ms = 0; !ReapLeaving(); ++waited_ms) {
-    if (waited_ms >= wait_ms || !changeable()) {
-      LOG(INFO) << "handlers that end still have a request under way; they end with it";
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  bool none_left = false;
+  const auto ended_or_refused = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_) {
+    none_left = ReapLeaving();
+    return none_left || !changeable();
+  };
+  PollUntil(ended_or_refused, wait_ms);
+  if (!none_left) LOG(INFO) << "handlers that end still have a request under way; they end with it";
   // One that goes may have been woken for a run that it then left.
   channel_.idle_handlers().NotifyAll();
   return grown;
@@ -177,6 +175,13 @@ bool RequestHandlerPool::ReapLeaving() {
   }
   for (const Member& member : ended) member.thread->Join();
   return none_left;
+}
+
+bool RequestHandlerPool::runs_here() const {
+  MutexLock lock(mutex_);
+  const auto is_here = [](const Member& member) { return member.thread->runs_here(); };
+  return std::any_of(members_.begin(), members_.end(), is_here) ||
+         std::any_of(leaving_.begin(), leaving_.end(), is_here);
 }
 
 int32_t RequestHandlerPool::size() const {

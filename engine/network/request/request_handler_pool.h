@@ -74,6 +74,8 @@ class RequestHandlerPool {
   // Ends a Resize that waits, and allows no other.
   void RefuseChanges();
   int32_t size() const;
+  // Whether the caller is one of its handlers.
+  bool runs_here() const;
 
   // What each handler is at that is at something, those that shall go included.
   using TurnVisitor =
