@@ -356,6 +356,20 @@ TEST(NetworkDeathTest, AHandlerThatStopsItsServerEndsADebugBuild) {
   EXPECT_DEATH(stop(), "Stop was called by a handler");
 }
 
+TEST(NetworkDeathTest, AFrameThatOutlivesItsServerIsNamed) {
+  const auto outlive = [] {
+    Buffer kept;
+    TestServer server("", [&](Request* request) {
+      kept = request->frame_buffer();
+      Echo(request);
+    });
+    Client client(server.port());
+    client.SendFrame("kept");
+    client.ReadFrame();
+  };
+  EXPECT_DEATH(outlive(), "outlive their server");
+}
+
 TEST(NetworkDeathTest, AnAnswerToWhatAnotherMayBecomeIsFoundOut) {
   const auto answer_late = [] {
     Held held;

@@ -18,6 +18,15 @@ ReceiveBuffers::ReceiveBuffers(Waker& waker, char* base, uint32_t buffer_bytes, 
   }
 }
 
+ReceiveBuffers::~ReceiveBuffers() {
+  uint32_t out = lent_count_;
+  for (const BufferBlock* block = released_.load(std::memory_order_acquire); block != nullptr;
+       block = block->next) {
+    --out;
+  }
+  DCHECK_EQ(out, 0u) << "frames, or buffers of them that somebody keeps, outlive their server";
+}
+
 absl::Status ReceiveBuffers::Provide(uring::Ring& ring) {
   DCHECK_EQ(lent_count_, 0u);
   ring_ = &ring;

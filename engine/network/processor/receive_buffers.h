@@ -33,6 +33,8 @@ class ReceiveBuffers final : public BufferOwner {
  public:
   // `base` has count * buffer_bytes bytes; `count` is a power of two.
   ReceiveBuffers(Waker& waker, char* base, uint32_t buffer_bytes, uint32_t count);
+  // Every buffer is back.
+  ~ReceiveBuffers();
 
   // Hands all buffers to the ring, which is used from here on. Once per ring, on its
   // owner's thread, with none lent.
