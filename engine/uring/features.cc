@@ -2,6 +2,7 @@
 
 #include <liburing.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -347,7 +349,9 @@ absl::StatusOr<FeatureSet> ParseDisabled(absl::string_view list) {
   return disabled;
 }
 
-absl::StatusOr<Features> ProbeFeatures(FeatureSet hidden) {
+namespace {
+
+absl::StatusOr<Features> Probe(FeatureSet hidden) {
   const SetupEnvironment environment = ReadSetupEnvironment();
   Features features;
   features.hidden = hidden;
@@ -391,6 +395,26 @@ absl::StatusOr<Features> ProbeFeatures(FeatureSet hidden) {
   try_feature(Feature::kMinWait, [&] { return HasMinWait(flags); });
   try_feature(Feature::kCachestat, [] { return HasCachestat(); });
   return features;
+}
+
+}  // namespace
+
+absl::StatusOr<Features> ProbeFeatures(FeatureSet hidden) {
+  // On a thread that then ends: the kernel takes a closed ring apart later, and tells the
+  // thread that used it, whose receive with a timeout fails with EINTR.
+  struct Turn {
+    FeatureSet hidden;
+    absl::StatusOr<Features> features;
+  } turn = {hidden, absl::UnknownError("not probed")};
+  const auto run = [](void* argument) -> void* {
+    auto* const probed = static_cast<Turn*>(argument);
+    probed->features = Probe(probed->hidden);
+    return nullptr;
+  };
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, run, &turn) != 0) return Probe(hidden);
+  pthread_join(thread, nullptr);
+  return std::move(turn.features);
 }
 
 }  // namespace gyre::uring

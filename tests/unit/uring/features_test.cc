@@ -4,7 +4,9 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,19 @@ TEST(FeaturesTest, AnUnknownNameIsAnErrorThatListsTheValidOnes) {
   for (int i = 0; i < kFeatureCount; ++i) {
     EXPECT_TRUE(absl::StrContains(status.message(), FeatureName(static_cast<Feature>(i))));
   }
+}
+
+TEST(FeaturesTest, AProbeInterruptsNoReceiveThatFollowsIt) {
+  ASSERT_TRUE(ProbeFeatures(FeatureSet()).ok());
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const timeval timeout = {.tv_sec = 0, .tv_usec = 300'000};
+  ASSERT_EQ(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)), 0);
+  char byte = 0;
+  EXPECT_EQ(recv(ends[0], &byte, 1, 0), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(FeaturesTest, WithEverythingHiddenTheOldestRungIsLeft) {
