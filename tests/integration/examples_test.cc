@@ -179,7 +179,7 @@ TEST_F(HttpFileServerTest, RefusesEverythingElseAndGoesOn) {
   {
     Client client(port);
     for (const char* path :
-         {"/none", "/", "/below", "/below/hidden", "/below/../file", "/../file", "/%66ile"}) {
+         {"/none", "/", "/below", "/below/hidden", "/below/../file", "/../file"}) {
       client.Send(absl::StrCat("HEAD ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"));
       EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 404 Not Found") << path;
     }
@@ -188,9 +188,11 @@ TEST_F(HttpFileServerTest, RefusesEverythingElseAndGoesOn) {
     EXPECT_EQ(StatusLine(head), "HTTP/1.1 405 Method Not Allowed");
     EXPECT_TRUE(absl::StrContains(head, "\r\nAllow: GET, HEAD\r\n")) << head;
     EXPECT_EQ(client.Read(23), "405 Method Not Allowed\n");
-    client.Send("GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 200 OK");
-    EXPECT_EQ(client.Read(7), "content");
+    for (const char* path : {"/file", "/%66ile"}) {
+      client.Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"));
+      EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 200 OK") << path;
+      EXPECT_EQ(client.Read(7), "content");
+    }
     client.Send("\1\2\3 no HTTP\r\n\r\n");
     EXPECT_EQ(StatusLine(ReadHead(client)), "HTTP/1.1 400 Bad Request");
   }
