@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/broker/log_settings.h"
+#include "engine/broker/storage_health.h"
 #include "engine/broker/topic_name.h"
 #include "engine/broker/topic_planner.h"
 #include "engine/metrics/metric_registry.h"
@@ -156,6 +157,8 @@ absl::Status Broker::Close() {
   return logs_->Close(metadata_store_->broker_epoch());
 }
 
+absl::Status Broker::Health() const { return StorageHealth(*logs_, replicas_); }
+
 void Broker::AddMetrics(MetricRegistry& metrics) {
   metrics_ = &metrics;
   counts_.Register(metrics);
@@ -167,6 +170,11 @@ void Broker::AddMetrics(MetricRegistry& metrics) {
   add("gyre_broker_topics", "topics of the metadata image", [](const void* broker) {
     return static_cast<int64_t>(static_cast<B>(broker)->metadata_.Current()->topic_count());
   });
+  add("kafka_server_replicamanager_offlinereplicacount",
+      "Partitions whose log is offline, or could not be made.", [](const void* broker) {
+        const B self = static_cast<B>(broker);
+        return OfflineReplicaCount(*self->logs_, self->replicas_);
+      });
   add("gyre_broker_metadata_offset", "last metadata record applied",
       [](const void* broker) { return static_cast<B>(broker)->metadata_.Current()->offset(); });
   const auto add_purgatory = [&](absl::string_view operation, MetricRegistry::ReadGauge read) {

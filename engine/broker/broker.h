@@ -92,6 +92,9 @@ class Broker {
   // every log, leaves the clean-stop marker.
   absl::Status Close();
 
+  // What is broken in its data, in one line. Any thread, from Open to Close.
+  absl::Status Health() const;
+
   // What it counts, and gauges that read this broker and are gone with it. Before the
   // first request.
   void AddMetrics(MetricRegistry& metrics);

@@ -64,6 +64,18 @@ void FailAll(std::vector<Result>& results) {
   }
 }
 
+// The topic is there, but who made it wants to use it.
+void TellUnmade(const ReplicaManager& replicas, std::vector<NewTopicResult>& results) {
+  for (NewTopicResult& result : results) {
+    if (result.error != ErrorCode::kNone) continue;
+    const absl::Status unmade = replicas.UnmadeOf(result.name);
+    if (unmade.ok()) continue;
+    result.error = ErrorCode::kKafkaStorageError;
+    result.message = absl::StrCat("The topic was created, but ", unmade.message(),
+                                  ". They are tried again until they can be.");
+  }
+}
+
 }  // namespace
 
 MetadataStore::MetadataStore(const MetadataStoreOptions& options)
@@ -265,8 +277,9 @@ void MetadataStore::CreateTopics(std::vector<NewTopic> topics, bool validate_onl
     refused = failed_ || closed_;
     if (!refused && !validate_only && !planner.records().empty()) {
       Enqueue(planner.records(), false,
-              [done = std::move(done), results = std::move(results)](bool failed) mutable {
+              [this, done = std::move(done), results = std::move(results)](bool failed) mutable {
                 if (failed) FailAll(results);
+                TellUnmade(*options_.replicas, results);
                 done(std::move(results));
               });
       done = nullptr;

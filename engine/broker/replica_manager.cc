@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/broker/log_settings.h"
 #include "engine/broker/topic_name.h"
 #include "glog/logging.h"
@@ -24,6 +25,16 @@ bool HasReplica(const MetadataImage& image, const TopicPartition& topic_partitio
 }
 
 }  // namespace
+
+absl::Status ReplicaManager::UnmadePartitions::Describe() const {
+  constexpr size_t kMaxNamed = 10;
+  const size_t named = std::min(partitions.size(), kMaxNamed);
+  return absl::UnavailableError(absl::StrCat(
+      partitions.size(), " of ", topic->partitions.size(), " partitions of topic ", topic->name,
+      " cannot be made (",
+      absl::StrJoin(partitions.begin(), partitions.begin() + static_cast<ptrdiff_t>(named), ", "),
+      named < partitions.size() ? ", ..." : "", "): ", why));
+}
 
 ReplicaManager::ReplicaManager(const BrokerConfig& config,
                                DelayedOperationPurgatory& produce_purgatory,
@@ -56,8 +67,8 @@ bool ReplicaManager::IsOffline(absl::string_view topic, int32_t partition) const
 ErrorCode ReplicaManager::WhyMissing(absl::string_view topic, int32_t partition) const {
   MutexLock lock(unmade_mutex_);
   const auto it = unmade_.find(topic);
-  const bool is_unmade = it != unmade_.end() && partition >= 0 &&
-                         static_cast<size_t>(partition) < it->second->partitions.size();
+  const bool is_unmade =
+      it != unmade_.end() && absl::c_binary_search(it->second.partitions, partition);
   return is_unmade ? ErrorCode::kKafkaStorageError : ErrorCode::kUnknownTopicOrPartition;
 }
 
@@ -68,12 +79,36 @@ void ReplicaManager::Apply(absl::Span<const MetadataImage::TopicPtr> removed,
 }
 
 void ReplicaManager::RetryUnmade() {
-  absl::flat_hash_map<std::string, MetadataImage::TopicPtr> topics;
+  std::vector<MetadataImage::TopicPtr> topics;
   {
     MutexLock lock(unmade_mutex_);
-    topics = unmade_;
+    for (const auto& [name, unmade] : unmade_) topics.push_back(unmade.topic);
   }
-  for (const auto& [name, topic] : topics) Change(topic);
+  for (const MetadataImage::TopicPtr& topic : topics) Change(topic);
+}
+
+absl::Status ReplicaManager::UnmadeOf(absl::string_view topic) const {
+  MutexLock lock(unmade_mutex_);
+  const auto it = unmade_.find(topic);
+  return it == unmade_.end() ? absl::OkStatus() : it->second.Describe();
+}
+
+absl::Status ReplicaManager::Unmade() const {
+  MutexLock lock(unmade_mutex_);
+  if (unmade_.empty()) return absl::OkStatus();
+  const absl::Status first = unmade_.begin()->second.Describe();
+  if (unmade_.size() == 1) return first;
+  return absl::UnavailableError(
+      absl::StrCat("partitions of ", unmade_.size(), " topics cannot be made; ", first.message()));
+}
+
+int64_t ReplicaManager::unmade_count() const {
+  MutexLock lock(unmade_mutex_);
+  int64_t count = 0;
+  for (const auto& [name, unmade] : unmade_) {
+    count += static_cast<int64_t>(unmade.partitions.size());
+  }
+  return count;
 }
 
 void ReplicaManager::Remove(const TopicImage& topic) {
@@ -104,23 +139,26 @@ void ReplicaManager::Remove(const TopicImage& topic) {
 
 void ReplicaManager::Change(const MetadataImage::TopicPtr& changed_topic) {
   const TopicImage& topic = *changed_topic;
-  bool all_made = true;
+  UnmadePartitions unmade{changed_topic, {}, ""};
   const LogConfig config = ToLogConfig(EffectiveTopicConfig(topic.configs, config_.topic_defaults));
   for (size_t i = 0; i < topic.partitions.size(); ++i) {
     if (!absl::c_linear_search(topic.partitions[i].replicas, config_.node_id)) continue;
     const absl::Status changed = ChangePartition(topic, static_cast<int32_t>(i), config);
-    if (!changed.ok()) {
-      all_made = false;
-      LOG_EVERY_N(ERROR, 100) << "partition " << topic.name << "-" << i << ": "
-                              << changed.message();
-    }
+    if (changed.ok()) continue;
+    if (unmade.partitions.empty()) unmade.why = std::string(changed.message());
+    unmade.partitions.push_back(static_cast<int32_t>(i));
   }
   MutexLock lock(unmade_mutex_);
-  if (all_made) {
+  if (unmade.partitions.empty()) {
     unmade_.erase(topic.name);
-  } else {
-    unmade_[topic.name] = changed_topic;
+    return;
   }
+  UnmadePartitions& known = unmade_[topic.name];
+  // It is tried again every few seconds: one line as long as nothing changes.
+  if (known.partitions != unmade.partitions) {
+    LOG(ERROR) << unmade.Describe().message() << "; tried again until it can";
+  }
+  known = std::move(unmade);
 }
 
 absl::StatusOr<LogRef> ReplicaManager::OpenLog(const TopicPartition& topic_partition,

@@ -12,6 +12,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,15 +52,21 @@ class ReplicaManager : public LogListener {
 
   // Makes what is on this broker match the image: creates the logs of new
   // partitions, starts new leader epochs, applies configs, deletes what was
-  // removed. Blocks on the disk. A partition that cannot be made is logged and
-  // answers KAFKA_STORAGE_ERROR until RetryUnmade makes it; the others are not
-  // affected.
+  // removed. Blocks on the disk. A partition that cannot be made is logged (with its
+  // topic's others), told by the calls below, and answers KAFKA_STORAGE_ERROR until
+  // RetryUnmade makes it; the others are not affected.
   void Apply(absl::Span<const MetadataImage::TopicPtr> removed,
              absl::Span<const MetadataImage::TopicPtr> changed);
 
   // Tries again what could not be made for want of descriptors, of space, …
   // Never at the same time as Apply.
   void RetryUnmade();
+
+  // Not OK: which partitions of this topic, or of any, could not be made, and why, in
+  // one line.
+  absl::Status UnmadeOf(absl::string_view topic) const;
+  absl::Status Unmade() const;
+  int64_t unmade_count() const;
 
   // Deletes logs of topics that are known to be removed, which a crash left
   // behind, and reports (but keeps) those that no record explains. Forgets those
@@ -89,6 +97,15 @@ class ReplicaManager : public LogListener {
     absl::flat_hash_map<std::string, Partitions> topics ABSL_GUARDED_BY(mutex);
   };
 
+  // Those of one topic that could not be made.
+  struct UnmadePartitions {
+    MetadataImage::TopicPtr topic;
+    std::vector<int32_t> partitions;  // ascending
+    std::string why;                  // of the first
+
+    absl::Status Describe() const;
+  };
+
   Shard& ShardOf(absl::string_view topic) const;
   void Remove(const TopicImage& topic);
   void Change(const MetadataImage::TopicPtr& topic);
@@ -107,7 +124,7 @@ class ReplicaManager : public LogListener {
   absl::flat_hash_set<Uuid> undeleted_topic_ids_;
   // Topics with partitions that could not be made, by name.
   mutable Mutex unmade_mutex_;
-  absl::flat_hash_map<std::string, MetadataImage::TopicPtr> unmade_ ABSL_GUARDED_BY(unmade_mutex_);
+  std::map<std::string, UnmadePartitions, std::less<>> unmade_ ABSL_GUARDED_BY(unmade_mutex_);
   mutable std::array<Shard, kShardCount> shards_;
 };
 

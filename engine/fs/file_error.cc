@@ -35,7 +35,10 @@ std::string Describe(int error) {
   const char* text = strerrordesc_np(error);
   const char* name = strerrorname_np(error);
   if (text == nullptr || name == nullptr) return absl::StrCat("error ", error);
-  return absl::StrCat(text, " (", name, ")");
+  // What the number does not say: whose limit, and where it is raised.
+  const absl::string_view hint =
+      error == EMFILE ? "; raise this process's limit (ulimit -n, systemd's LimitNOFILE)" : "";
+  return absl::StrCat(text, " (", name, ")", hint);
 }
 
 }  // namespace

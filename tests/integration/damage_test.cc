@@ -126,10 +126,14 @@ TEST_F(DamageTest, APartitionThatCouldNotBeMadeIsMadeLater) {
   // A file where the partition's directory belongs.
   Write("t-0", "in the way");
   Client client = Connect();
-  EXPECT_EQ(client.CreateTopic("t", 2), ErrorCode::kNone);
+  EXPECT_EQ(client.CreateTopic("t", 2), ErrorCode::kKafkaStorageError);
   EXPECT_EQ(ProduceError(client, "t"), ErrorCode::kKafkaStorageError);
+  const std::string health(server->Health().message());
+  EXPECT_TRUE(absl::StrContains(health, "1 of 2 partitions of topic t cannot be made (0)"))
+      << health;
   ASSERT_TRUE(files.Remove(PathOf("t-0")).ok());
   EXPECT_TRUE(AwaitTrue([&] { return ProduceError(client, "t") == ErrorCode::kNone; }));
+  EXPECT_TRUE(AwaitTrue([&] { return server->Health().ok(); })) << server->Health();
 }
 
 TEST_F(DamageTest, AFetchOfAClientThatIsGoneDoesNotWaitOutItsTime) {

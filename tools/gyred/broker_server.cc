@@ -159,16 +159,9 @@ void BrokerServer::SetDrainTimeout(int64_t drain_timeout_ms) {
 
 absl::Status BrokerServer::Health() {
   GYRE_RETURN_IF_ERROR(state_->server->Health());
-  int64_t offline_count = 0;
-  std::string first;
-  for (const LogRef& log : state_->broker->logs().All()) {
-    if (!log->is_offline()) continue;
-    if (offline_count++ == 0) first = log->offline_reason().ToString();
-  }
-  if (offline_count == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(offline_count, " partitions are offline; the first: ", first));
+  return state_->broker->Health();
 }
+
 const std::vector<Endpoint>& BrokerServer::bound_endpoints() const {
   return state_->server->bound_endpoints();
 }

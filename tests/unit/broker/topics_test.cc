@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "engine/broker/metadata_record.h"
 #include "engine/broker/topic_name.h"
 #include "engine/record/batch_builder.h"
@@ -261,6 +262,39 @@ TEST_F(TopicsTest, ADiskThatFailsIsToldAndNothingMoreIsAccepted) {
   EXPECT_EQ(Produce("before", MakeBatch("x")).error_code, ErrorCode::kNone) << "others go on";
 }
 
+TEST_F(TopicsTest, ATopicWithPartitionsThatCannotBeMadeIsAnsweredWithAnErrorAndNamed) {
+  Fault fault{Fault::Operation::kCreateDirectory};
+  fault.path_contains = "wide-2";
+  fault.permanent = true;
+  disk.InjectFault(fault);
+  proto::CreateTopicsRequest request;
+  for (const char* name : {"wide", "narrow"}) {
+    auto& topic = request.topics.emplace_back();
+    topic.name = name;
+    topic.num_partitions = 30;
+    topic.replication_factor = 1;
+  }
+  const proto::CreateTopicsResponse response = Call(request, 7);
+  for (const auto& topic : response.topics) {
+    const bool is_wide = topic.name == "wide";
+    EXPECT_EQ(topic.error_code, is_wide ? ErrorCode::kKafkaStorageError : ErrorCode::kNone);
+    EXPECT_EQ(absl::StrContains(topic.error_message.value_or(""),
+                                "The topic was created, but 11 of 30 partitions of topic wide "
+                                "cannot be made (2, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...): "),
+              is_wide)
+        << topic.error_message.value_or("");
+  }
+  EXPECT_TRUE(absl::StrContains(broker->Health().message(), "11 of 30 partitions of topic wide"))
+      << broker->Health();
+  EXPECT_EQ(broker->replicas().unmade_count(), 11);
+  EXPECT_EQ(broker->replicas().WhyMissing("wide", 29), ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(broker->replicas().WhyMissing("wide", 30), ErrorCode::kUnknownTopicOrPartition);
+  disk.ClearFaults();
+  broker->RetryUnmadePartitions();
+  EXPECT_TRUE(broker->Health().ok()) << broker->Health();
+  EXPECT_EQ(broker->replicas().unmade_count(), 0);
+}
+
 TEST_F(TopicsTest, ACleanRestartKeepsTopicsIdsConfigsDataAndEpochs) {
   ASSERT_EQ(CreateTopic("t", 2, {{"max.message.bytes", "2000"}}), ErrorCode::kNone);
   ASSERT_EQ(Produce("t", MakeBatch("x", 3)).error_code, ErrorCode::kNone);
@@ -373,6 +407,8 @@ TEST_F(TopicsTest, APartitionWhoseDirectoryIsGoneIsRefusedUntilItsTopicIsDeleted
   options.seed = 43;  // other topic ids
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kKafkaStorageError);
+  EXPECT_TRUE(absl::StrContains(broker->Health().message(), "/data/t-0: is missing"))
+      << broker->Health();
   EXPECT_EQ(Produce("u", MakeBatch("x")).error_code, ErrorCode::kNone) << "others go on";
   EXPECT_FALSE(*disk.Exists("/data/t-0"));
   EXPECT_EQ(Delete("t"), ErrorCode::kNone);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
 namespace gyre {
@@ -22,6 +23,11 @@ TEST(FileErrorTest, HasACodeToBranchOn) {
     EXPECT_TRUE(absl::IsResourceExhausted(FileError("open", "f", error)));
   }
   EXPECT_TRUE(absl::IsInternal(FileError("open", "f", EIO)));
+}
+
+TEST(FileErrorTest, SaysWhichLimitDescriptorsHitAndWhereItIsRaised) {
+  EXPECT_TRUE(absl::StrContains(FileError("open", "f", EMFILE).message(), "ulimit -n"));
+  EXPECT_FALSE(absl::StrContains(FileError("open", "f", ENOSPC).message(), "ulimit"));
 }
 
 TEST(FileErrorTest, NumbersWithoutANameAreShown) {

@@ -1,0 +1,44 @@
+#include "engine/broker/storage_health.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gyre {
+
+namespace {
+
+absl::Status OfflineLogs(const std::vector<LogRef>& logs) {
+  int64_t count = 0;
+  std::string first;
+  for (const LogRef& log : logs) {
+    if (!log->is_offline()) continue;
+    if (count++ == 0) first = std::string(log->offline_reason().message());
+  }
+  if (count == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("offline partitions: ", count, "; the first: ", first));
+}
+
+}  // namespace
+
+absl::Status StorageHealth(const LogManager& logs, const ReplicaManager& replicas) {
+  std::vector<std::string> wrong;
+  for (const absl::Status& status : {OfflineLogs(logs.All()), replicas.Unmade()}) {
+    if (!status.ok()) wrong.emplace_back(status.message());
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrJoin(wrong, "; "));
+}
+
+int64_t OfflineReplicaCount(const LogManager& logs, const ReplicaManager& replicas) {
+  int64_t count = replicas.unmade_count();
+  for (const LogRef& log : logs.All()) {
+    if (log->is_offline()) ++count;
+  }
+  return count;
+}
+
+}  // namespace gyre
