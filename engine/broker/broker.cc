@@ -157,7 +157,7 @@ absl::Status Broker::Close() {
   return logs_->Close(metadata_store_->broker_epoch());
 }
 
-absl::Status Broker::Health() const { return StorageHealth(*logs_, replicas_); }
+absl::Status Broker::Health() const { return StorageHealth(*directory_, *logs_, replicas_); }
 
 void Broker::AddMetrics(MetricRegistry& metrics) {
   metrics_ = &metrics;

@@ -24,9 +24,11 @@ absl::Status OfflineLogs(const std::vector<LogRef>& logs) {
 
 }  // namespace
 
-absl::Status StorageHealth(const LogManager& logs, const ReplicaManager& replicas) {
+absl::Status StorageHealth(const DataDirectory& directory, const LogManager& logs,
+                           const ReplicaManager& replicas) {
   std::vector<std::string> wrong;
-  for (const absl::Status& status : {OfflineLogs(logs.All()), replicas.Unmade()}) {
+  for (const absl::Status& status :
+       {directory.CheckStillThere(), OfflineLogs(logs.All()), replicas.Unmade()}) {
     if (!status.ok()) wrong.emplace_back(status.message());
   }
   if (wrong.empty()) return absl::OkStatus();

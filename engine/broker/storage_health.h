@@ -9,12 +9,14 @@
 
 #include "absl/status/status.h"
 #include "engine/broker/replica_manager.h"
+#include "engine/storage/data_directory.h"
 #include "engine/storage/log_manager.h"
 
 namespace gyre {
 
 // Everything that is wrong, in one line.
-absl::Status StorageHealth(const LogManager& logs, const ReplicaManager& replicas);
+absl::Status StorageHealth(const DataDirectory& directory, const LogManager& logs,
+                           const ReplicaManager& replicas);
 
 // Partitions of this broker that do not serve: their log is offline, or could not be made.
 int64_t OfflineReplicaCount(const LogManager& logs, const ReplicaManager& replicas);

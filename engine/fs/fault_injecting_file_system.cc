@@ -128,16 +128,26 @@ class FaultInjectingFileSystem::MemoryFile final : public File {
 
 class FaultInjectingFileSystem::MemoryLock final : public FileLock {
  public:
-  MemoryLock(FaultInjectingFileSystem* disk, NodePtr node, uint64_t epoch)
-      : disk_(disk), node_(std::move(node)), epoch_(epoch) {}
+  MemoryLock(FaultInjectingFileSystem* disk, NodePtr node, std::string path, uint64_t epoch)
+      : disk_(disk), node_(std::move(node)), path_(std::move(path)), epoch_(epoch) {}
   ~MemoryLock() override {
     MutexLock lock(disk_->mutex_);
     if (epoch_ == disk_->epoch_) node_->locked = false;
   }
 
+  absl::Status CheckStillThere() const override {
+    MutexLock lock(disk_->mutex_);
+    int error = 0;
+    const NodePtr there = disk_->Find(path_, &error);
+    if (there == nullptr) return FileError("stat", path_, error == ENOTDIR ? ENOENT : error);
+    if (there == node_) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(path_, ": is another file than the one locked"));
+  }
+
  private:
   FaultInjectingFileSystem* const disk_;
   const NodePtr node_;
+  const std::string path_;
   const uint64_t epoch_;
 };
 
@@ -351,7 +361,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> FaultInjectingFileSystem::Lock(const s
         absl::StrCat("lock ", path, ": held by another process that uses this directory"));
   }
   node->locked = true;
-  return std::make_unique<MemoryLock>(this, std::move(node), epoch_);
+  return std::make_unique<MemoryLock>(this, std::move(node), path, epoch_);
 }
 
 // --- bytes ----------------------------------------------------------------------

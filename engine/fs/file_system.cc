@@ -40,11 +40,23 @@ int OpenRetrying(const std::string& path, int flags) {
 
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(int fd) : fd_(fd) {}
+  PosixFileLock(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   ~PosixFileLock() override { close(fd_); }
+
+  absl::Status CheckStillThere() const override {
+    struct stat held;
+    struct stat there;
+    if (fstat(fd_, &held) != 0) return FileError("stat", path_, errno);
+    if (stat(path_.c_str(), &there) != 0) {
+      return FileError("stat", path_, errno == ENOTDIR ? ENOENT : errno);
+    }
+    if (held.st_dev == there.st_dev && held.st_ino == there.st_ino) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(path_, ": is another file than the one locked"));
+  }
 
  private:
   const int fd_;
+  const std::string path_;
 };
 
 class PosixFileSystem final : public FileSystem {
@@ -125,7 +137,7 @@ class PosixFileSystem final : public FileSystem {
     struct flock lock = {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
-    if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return std::make_unique<PosixFileLock>(fd);
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return std::make_unique<PosixFileLock>(fd, path);
     const int error = errno;
     close(fd);
     if (error != EAGAIN && error != EACCES) return FileError("lock", path, error);

@@ -30,6 +30,9 @@ enum class OpenMode {
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  // Any thread. NOT_FOUND when the locked file is no longer the one at its path: it, or
+  // a directory above it, was removed, replaced or mounted over.
+  virtual absl::Status CheckStillThere() const = 0;
 };
 
 struct RealFileSystemOptions {

@@ -89,6 +89,16 @@ absl::Status DataDirectory::Lock() {
   return absl::OkStatus();
 }
 
+absl::Status DataDirectory::CheckStillThere() const {
+  const absl::Status there = lock_->CheckStillThere();
+  if (there.ok()) return there;
+  if (!absl::IsNotFound(there)) return Annotate(there, absl::StrCat("data directory ", path_));
+  return absl::DataLossError(absl::StrCat(
+      "data directory ", path_, ": was removed or replaced under this process (", there.message(),
+      "); what it writes is lost when it ends: copy the topics away through it, or stop it and "
+      "restore the directory"));
+}
+
 absl::Status DataDirectory::Check(FileSystem& file_system, const std::string& path,
                                   const DataDirectoryOptions& options) {
   DataDirectory directory(file_system, path);

@@ -48,6 +48,10 @@ class DataDirectory {
   static absl::Status Check(FileSystem& file_system, const std::string& path,
                             const DataDirectoryOptions& options);
 
+  // Not OK when the directory was removed or replaced under us: what is written goes to
+  // files that nobody will find. Any thread.
+  absl::Status CheckStillThere() const;
+
   const std::string& path() const { return path_; }
   FileSystem& file_system() const { return file_system_; }
   // As in meta.properties; a cluster id made by other tools need not be a Uuid.

@@ -417,6 +417,15 @@ TEST_F(TopicsTest, APartitionWhoseDirectoryIsGoneIsRefusedUntilItsTopicIsDeleted
   EXPECT_TRUE(Close().ok());
 }
 
+TEST_F(TopicsTest, ADataDirectoryThatIsRemovedUnderTheBrokerIsNamed) {
+  EXPECT_TRUE(broker->Health().ok()) << broker->Health();
+  ASSERT_TRUE(disk.Rename("/data", "/elsewhere").ok());
+  EXPECT_TRUE(absl::StrContains(broker->Health().message(), "data directory /data: was removed"))
+      << broker->Health();
+  ASSERT_TRUE(disk.Rename("/elsewhere", "/data").ok());
+  EXPECT_TRUE(broker->Health().ok()) << broker->Health();
+}
+
 TEST_F(TopicsTest, WhatNoTopicMissesIsForgotten) {
   ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
   ASSERT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);

@@ -229,6 +229,24 @@ TYPED_TEST(FileSystemTest, ALockIsHeldByOneAndFreedWithIt) {
   EXPECT_TRUE(this->fs().Lock(this->Path(".lock")).ok());
 }
 
+TYPED_TEST(FileSystemTest, ALockKnowsWhetherItsFileIsStillThere) {
+  ASSERT_TRUE(this->fs().CreateDirectory(this->Path("held")).ok());
+  const auto lock = this->fs().Lock(this->Path("held/.lock"));
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_TRUE((*lock)->CheckStillThere().ok()) << (*lock)->CheckStillThere();
+  ASSERT_TRUE(this->fs().Rename(this->Path("held"), this->Path("away")).ok());
+  EXPECT_TRUE(absl::IsNotFound((*lock)->CheckStillThere())) << (*lock)->CheckStillThere();
+  ASSERT_TRUE(this->fs().CreateDirectory(this->Path("held")).ok());
+  this->Write("held/.lock", "");
+  EXPECT_TRUE(absl::IsNotFound((*lock)->CheckStillThere())) << "another file in its place";
+  ASSERT_TRUE(this->fs().RemoveRecursively(this->Path("held")).ok());
+  ASSERT_TRUE(this->fs().Rename(this->Path("away"), this->Path("held")).ok());
+  EXPECT_TRUE((*lock)->CheckStillThere().ok()) << (*lock)->CheckStillThere();
+  ASSERT_TRUE(this->fs().RemoveRecursively(this->Path("held")).ok());
+  this->Write("held", "a file where the directory was");
+  EXPECT_TRUE(absl::IsNotFound((*lock)->CheckStillThere())) << (*lock)->CheckStillThere();
+}
+
 TYPED_TEST(FileSystemTest, FreshlyWrittenBytesAreResident) {
   this->Write("file", std::string(100'000, 'x'));
   const FileRef file = this->MustOpen("file", OpenMode::kRead);
