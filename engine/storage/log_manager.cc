@@ -217,11 +217,13 @@ absl::StatusOr<LogRef> LogManager::Create(const TopicPartition& topic_partition,
 absl::Status LogManager::RemoveFromCheckpoints(const TopicPartition& topic_partition) {
   // A later partition of this name must not inherit a recovery point.
   MutexLock lock(checkpoint_mutex_);
-  if (recovery_points_.erase(topic_partition) > 0) {
-    GYRE_RETURN_IF_ERROR(directory_.WriteRecoveryPoints(recovery_points_));
+  if (OffsetMap left = recovery_points_; left.erase(topic_partition) > 0) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteRecoveryPoints(left));
+    recovery_points_ = std::move(left);
   }
-  if (log_starts_.erase(topic_partition) > 0) {
-    GYRE_RETURN_IF_ERROR(directory_.WriteLogStartOffsets(log_starts_));
+  if (OffsetMap left = log_starts_; left.erase(topic_partition) > 0) {
+    GYRE_RETURN_IF_ERROR(directory_.WriteLogStartOffsets(left));
+    log_starts_ = std::move(left);
   }
   return absl::OkStatus();
 }
@@ -249,7 +251,9 @@ absl::StatusOr<LogRef> LogManager::Retire(const TopicPartition& topic_partition,
     logs_.erase(topic_partition);
   }
   GYRE_RETURN_IF_ERROR(directory_.file_system().SyncDirectory(directory_.path()));
-  GYRE_RETURN_IF_ERROR(RemoveFromCheckpoints(topic_partition));
+  // On a full disk a deletion is what makes room: it goes on. Create tries this again.
+  const absl::Status removed = RemoveFromCheckpoints(topic_partition);
+  if (!removed.ok()) LOG(WARNING) << topic_partition.ToString() << ": " << removed;
   return log;
 }
 

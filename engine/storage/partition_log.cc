@@ -84,6 +84,23 @@ absl::Status PartitionLog::offline_reason() const {
   return offline_reason_;
 }
 
+absl::Status PartitionLog::RecentRefusal(int64_t within_ms) const {
+  const int64_t refused_at_ns = refused_at_ns_.load(std::memory_order_relaxed);
+  if (refused_at_ns < 0 || clock_.NowNs() - refused_at_ns > within_ms * 1'000'000) {
+    return absl::OkStatus();
+  }
+  MutexLock lock(mutex_);
+  return refusal_;
+}
+
+void PartitionLog::RememberRefusal(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    refusal_ = status;
+  }
+  refused_at_ns_.store(clock_.NowNs(), std::memory_order_relaxed);
+}
+
 LogConfig PartitionLog::config() const {
   MutexLock lock(config_mutex_);
   return config_;
@@ -290,6 +307,7 @@ AppendRequest* PartitionLog::WriteRun(AppendRequest* first) {
                               request->last_offset - segment->base_offset() > INT32_MAX)) {
       if (run_count > 0) break;
       if (const absl::Status status = Roll(request->base_offset); !status.ok()) {
+        RememberRefusal(status);
         Refuse(request, ErrorCode::kKafkaStorageError, std::string(status.message()));
         continue;
       }
@@ -323,6 +341,9 @@ AppendRequest* PartitionLog::WriteRun(AppendRequest* first) {
   }
   segment->Publish(extent);
   log_end_offset_.store(extent.end_offset, std::memory_order_release);
+  if (refused_at_ns_.load(std::memory_order_relaxed) >= 0) {
+    refused_at_ns_.store(-1, std::memory_order_relaxed);
+  }
   return request;
 }
 
@@ -369,6 +390,7 @@ void PartitionLog::OnWriteFailed(LogSegment& segment, const absl::Status& status
   if (cut.ok()) cut = segment.file()->Sync();
   // A full disk refuses appends and goes on serving reads.
   if (cut.ok() && absl::IsResourceExhausted(status)) {
+    RememberRefusal(status);
     LOG_EVERY_N(ERROR, 100) << topic_partition_.ToString() << ": append refused: " << status;
     return;
   }

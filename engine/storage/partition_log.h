@@ -142,6 +142,9 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
 
   bool is_offline() const { return offline_.load(std::memory_order_acquire); }
   absl::Status offline_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Not OK when an append was refused for want of space (or of descriptors) in the last
+  // `within_ms` and none was accepted since: the log is online, readers notice nothing.
+  absl::Status RecentRefusal(int64_t within_ms) const ABSL_LOCKS_EXCLUDED(mutex_);
   // True when Open truncated the tail or rebuilt an index.
   bool was_recovered() const { return was_recovered_; }
   // True when Open found no directory at all: the log is offline, and has no topic id.
@@ -239,6 +242,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   // old enough; leaves `result` alone when there is none.
   static absl::Status FindRecord(const LogSegment& segment, const LogSegment::Batch& found,
                                  int64_t timestamp, int64_t from_offset, TimestampResult* result);
+  void RememberRefusal(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   void GoOffline(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   // Tells whoever waits for the log end to have moved.
   void AfterWrite(int64_t end_offset, bool has_rolled);
@@ -271,6 +275,8 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   std::atomic<int64_t> durable_offset_{0};
   std::atomic<bool> offline_{false};
   std::atomic<bool> deleted_{false};
+  // When refusal_ was set; -1 when an append was accepted since. Relaxed: it promises nothing.
+  std::atomic<int64_t> refused_at_ns_{-1};
 
   AppendQueue queue_;
   WriterContinuation continuation_;
@@ -286,6 +292,7 @@ class PartitionLog : public Flushable, public std::enable_shared_from_this<Parti
   std::string path_ ABSL_GUARDED_BY(mutex_);
   std::vector<LogSegmentRef> segments_ ABSL_GUARDED_BY(mutex_);
   absl::Status offline_reason_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   // Counts truncations: a sync that began before one proves nothing after it.
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -112,7 +112,7 @@ class BrokerServer {
   // For the next drain.
   void SetDrainTimeout(int64_t drain_timeout_ms);
   // What is broken, in one line: a network thread that is stuck, a partition whose log is
-  // offline or that could not be made, a data directory that is gone.
+  // offline or that could not be made, a disk that is full, a data directory that is gone.
   absl::Status Health();
 
  private:

@@ -426,6 +426,24 @@ TEST_F(TopicsTest, ADataDirectoryThatIsRemovedUnderTheBrokerIsNamed) {
   EXPECT_TRUE(broker->Health().ok()) << broker->Health();
 }
 
+TEST_F(TopicsTest, AFullDiskIsNamedUntilThereIsRoomOrNobodyAsks) {
+  ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
+  for (const bool retried : {true, false}) {
+    disk.SetCapacityBytes(0);
+    EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kKafkaStorageError);
+    EXPECT_TRUE(absl::StrContains(broker->Health().message(),
+                                  "partitions that refuse appends: 1; the first: t-0: "))
+        << broker->Health();
+    disk.SetCapacityBytes(-1);
+    if (retried) {
+      EXPECT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);
+    } else {
+      AdvanceMs(61'000);
+    }
+    EXPECT_TRUE(broker->Health().ok()) << broker->Health();
+  }
+}
+
 TEST_F(TopicsTest, WhatNoTopicMissesIsForgotten) {
   ASSERT_EQ(CreateTopic("t"), ErrorCode::kNone);
   ASSERT_EQ(Produce("t", MakeBatch("x")).error_code, ErrorCode::kNone);

@@ -298,6 +298,24 @@ TEST_F(LogManagerTest, AMissingPartitionCanBeDeletedAndMadeAnew) {
   EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 2);
 }
 
+TEST_F(LogManagerTest, ADeletionOnAFullDiskMakesRoom) {
+  Start();
+  Add(Create(kFirst), 3);
+  ASSERT_TRUE(manager_->WriteCheckpoints().ok());
+  disk_.SetCapacityBytes(0);
+  const absl::Status deleted = manager_->Delete(kFirst);
+  EXPECT_TRUE(deleted.ok()) << deleted;
+  const std::vector<std::string> names = *disk_.List("/data");
+  for (const std::string& name : names) EXPECT_FALSE(absl::StartsWith(name, "topic-0")) << name;
+  // What the checkpoint still says of the old life is not believed of a new one.
+  EXPECT_FALSE(manager_->Create(kFirst, Uuid{9, 9}, LogConfig()).ok());
+  disk_.SetCapacityBytes(-1);
+  Add(Create(kFirst, Uuid{9, 9}), 1);
+  Drop();
+  Start();
+  EXPECT_EQ(manager_->Find(kFirst)->log_end_offset(), 2);
+}
+
 TEST_F(LogManagerTest, ADeletionThatACrashInterruptedLeavesNothingMissing) {
   Start();
   Add(Create(kFirst), 3);
