@@ -149,6 +149,21 @@ TEST_P(PipeliningTest, ACloseInTheMiddleComesAfterTheAnswersBeforeIt) {
   EXPECT_TRUE(server->AwaitConnections(0));
 }
 
+TEST_P(PipeliningTest, WhatWasTakenBeforeALastAnswerLeftIsAnsweredAndNothingMore) {
+  auto server = ServeHeld(4);
+  Client client(server->port());
+  client.Send(Numbers(10));
+  ASSERT_TRUE(held_.Await(4));
+  const std::vector<Request*> held = held_.TakeAll();
+  held[0]->ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed("last"))));
+  EXPECT_EQ(client.ReadFrame(), "last");
+  EXPECT_FALSE(client.Readable(30));
+  for (size_t i = 1; i < held.size(); ++i) Echo(held[i]);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_EQ(started_, 4);
+}
+
 TEST_P(PipeliningTest, AResetWithSeveralInFlightLeavesNothing) {
   auto server = ServeHeld(5, [](SocketServerOptions& options) {
     options.processor.connection.socket_request_max_bytes = 1 << 20;
