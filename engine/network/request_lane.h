@@ -8,11 +8,12 @@
 namespace gyre {
 
 inline constexpr int kMaxLanes = 8;
+inline constexpr int32_t kMaxLaneWeight = 1000;
 
 struct RequestLaneOptions {
   std::string name;
-  // Its share of the handlers' turns, in requests; at least 1.
-  int32_t weight = 1;
+  // Its share of the handlers' turns, in requests.
+  int32_t weight = 1;  // [1, kMaxLaneWeight]
 };
 
 }  // namespace gyre

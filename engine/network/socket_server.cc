@@ -44,6 +44,11 @@ MemoryPlan PlanOrNone(const SocketServerOptions& options) {
                                                  .response_bytes = ResponseBudget::kUnbounded});
 }
 
+// Of options that do not pass nothing is made: Open says what is wrong with them.
+SocketServerOptions IfGood(const absl::Status& checked, SocketServerOptions options) {
+  return checked.ok() ? std::move(options) : SocketServerOptions();
+}
+
 SocketServerOptions WithBudget(SocketServerOptions options) {
   if (options.memory_limit_bytes <= 0) return options;
   const MemoryPlan plan = PlanOrNone(options);
@@ -106,7 +111,8 @@ uint64_t DescriptorsBeside(const SocketServerOptions& options) {
 
 struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
-      : options(WithBudget(std::move(server_options))),
+      : options_checked(CheckOptions(server_options)),
+        options(WithBudget(IfGood(options_checked, std::move(server_options)))),
         clock(options.clock != nullptr ? *options.clock : Clock::Real()),
         frame_decoder(options.processor.connection.socket_request_max_bytes),
         connection_options(options.processor.connection),
@@ -144,6 +150,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   void Stop();
   // ConnectionQuotas::ExcessListener.
   void OnExcessConnections() override;
+  const absl::Status options_checked;
   const SocketServerOptions options;
   const Clock& clock;
   Int32LengthPrefixed frame_decoder;
@@ -180,7 +187,7 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
 absl::Status SocketServer::State::Open() {
   if (stopped) return absl::FailedPreconditionError("a server that was stopped starts no more");
   if (std::exchange(opened, true)) return absl::OkStatus();
-  GYRE_RETURN_IF_ERROR(CheckOptions(options));
+  GYRE_RETURN_IF_ERROR(options_checked);
   make_ring = options.ring_factory;
   if (make_ring == nullptr) {
     GYRE_ASSIGN_OR_RETURN(uring::Features features, uring::ProbeFeatures(uring::FeatureSet()));
@@ -531,9 +538,10 @@ absl::Status SocketServer::SetLaneWeights(const std::vector<RequestLaneOptions>&
     if (find(lane) == channel.lane_count()) {
       return absl::NotFoundError(absl::StrCat("there is no lane ", lane.name));
     }
-    if (lane.weight < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the weight ", lane.weight, " of lane ", lane.name, " is below 1"));
+    if (lane.weight < 1 || lane.weight > kMaxLaneWeight) {
+      return absl::InvalidArgumentError(absl::StrCat("the weight ", lane.weight, " of lane ",
+                                                     lane.name, " is not within 1..",
+                                                     kMaxLaneWeight));
     }
   }
   for (const RequestLaneOptions& lane : lanes) channel.SetLaneWeight(find(lane), lane.weight);

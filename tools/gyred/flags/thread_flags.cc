@@ -38,8 +38,6 @@ namespace gyre {
 
 namespace {
 
-constexpr int32_t kMaxLaneWeight = 1000;
-
 absl::Status ParseLaneWeights(absl::string_view text, std::vector<RequestLaneOptions>& lanes) {
   for (absl::string_view entry : absl::StrSplit(text, ',', absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, ':');
