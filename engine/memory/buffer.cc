@@ -9,10 +9,7 @@ namespace {
 // The block's header and its bytes are one heap allocation.
 class HeapOwner final : public BufferOwner {
  public:
-  void Release(BufferBlock* block) override {
-    block->~BufferBlock();
-    ::operator delete(block);
-  }
+  void Release(BufferBlock* block) override { Buffer::Free(block); }
 };
 
 HeapOwner heap_owner;
@@ -27,6 +24,11 @@ Buffer Buffer::Allocate(uint32_t size_bytes) {
   block->owner = &heap_owner;
   block->references.store(1, std::memory_order_relaxed);
   return Adopt(block, block->data, size_bytes);
+}
+
+void Buffer::Free(BufferBlock* block) {
+  block->~BufferBlock();
+  ::operator delete(block);
 }
 
 Buffer Buffer::CopyOf(absl::string_view bytes) {

@@ -51,6 +51,8 @@ class Buffer {
   // A fresh heap block of exactly `size_bytes`; size() == size_bytes.
   static Buffer Allocate(uint32_t size_bytes);
   static Buffer CopyOf(absl::string_view bytes);
+  // Frees a block of Allocate's: for an owner that put itself in the place of its own.
+  static void Free(BufferBlock* block);
 
   Buffer(const Buffer& other)
       : block_(other.block_), size_bytes_(other.size_bytes_), data_(other.data_) {

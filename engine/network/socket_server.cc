@@ -109,7 +109,8 @@ uint64_t DescriptorsBeside(const SocketServerOptions& options) {
 
 }  // namespace
 
-struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
+struct SocketServer::State final : private ConnectionQuotas::ExcessListener,
+                                   private SlabAllocator::RefusalListener {
   State(SocketServerOptions server_options, RequestHandler& request_handler)
       : options_checked(CheckOptions(server_options)),
         options(WithBudget(IfGood(options_checked, std::move(server_options)))),
@@ -150,6 +151,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener {
   void Stop();
   // ConnectionQuotas::ExcessListener.
   void OnExcessConnections() override;
+  // SlabAllocator::RefusalListener.
+  void OnAnswerRefused() override;
   const absl::Status options_checked;
   const SocketServerOptions options;
   const Clock& clock;
@@ -199,6 +202,7 @@ absl::Status SocketServer::State::Open() {
   GYRE_ASSIGN_OR_RETURN(
       slab, SlabPool::Create(SlabPoolConfig::Evenly(plan.slab_bytes, plan.ring_bytes)), "memory");
   response_buffers.SetSlab(slab.get());
+  response_buffers.SetHeapLimit(connection_options.response_budget_bytes);
   GYRE_RETURN_IF_ERROR(SetAddressLimits());
   for (const ListenerOptions& listener_options : options.listeners) {
     GYRE_RETURN_IF_ERROR(OpenListener(listener_options));
@@ -212,6 +216,7 @@ absl::Status SocketServer::State::Open() {
   adopted.clear();
   // Their number does not change from here on.
   quotas.SetExcessListener(this);
+  response_buffers.SetRefusalListener(this);
   // Registering can be refused, and matters then. Else it waits for Start: a process that
   // is taken over still has its share of the memlock limit.
   return options.require_registered_buffers ? StartProcessors() : absl::OkStatus();
@@ -320,6 +325,10 @@ void SocketServer::State::OnExcessConnections() {
         !IsProtected(options, listener) || listener.when_full == ListenerOptions::WhenFull::kShed;
     if (may_have_to) listeners[i]->processors().set().Shed();
   }
+}
+
+void SocketServer::State::OnAnswerRefused() {
+  for (const auto& listener : listeners) listener->processors().set().CheckForStalls();
 }
 
 void SocketServer::State::Stop() {
@@ -518,6 +527,7 @@ absl::Status SocketServer::SetConnectionOptions(const ConnectionOptions& options
   GYRE_RETURN_IF_ERROR(CheckLiveOptions(state.options, options));
   GYRE_RETURN_IF_ERROR(state.CheckRequestFits(options.socket_request_max_bytes));
   state.connection_options = WithinLimits(state.options, options);
+  state.response_buffers.SetHeapLimit(state.connection_options.response_budget_bytes);
   state.frame_decoder.set_max_payload_bytes(options.socket_request_max_bytes);
   state.max_frame_bytes.store(options.socket_request_max_bytes + kLengthBytes,
                               std::memory_order_relaxed);

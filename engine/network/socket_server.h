@@ -2,7 +2,7 @@
 // one options struct, started, drained and stopped together. An engine user
 // implements RequestHandler, fills SocketServerOptions and calls Start.
 //
-// It ends in this order: BeginDrain; the purgatory's Shutdown, if delayed operations wait
+// It ends in this order (tools/examples/kv_server.cc): BeginDrain; the purgatory's Shutdown, if delayed operations wait
 // longer than the drain shall; Drain; Stop; the timer's thread, and whoever else answers,
 // are joined; the purgatory is destroyed, and what holds Requests, buffers or
 // ThrottleTokens gives them up; then the server is destroyed, and after it the timer and
@@ -65,8 +65,9 @@ class SocketServer {
   // plane's, so what a privileged listener's handler delays may wait for a data plane that
   // is busy. Valid from construction; runs nothing before Start.
   ContinuationLane& continuations();
-  // For the bytes of responses: registered slab memory while it lasts. Valid from
-  // construction until the server is destroyed. Every buffer of it is back by then, and
+  // For the bytes of responses: registered slab memory while it lasts, and TryAllocate for
+  // large ones, within what memory_limit_bytes has for answers. Valid from construction
+  // until the server is destroyed. Every buffer of it is back by then, and
   // every Request::frame_buffer() and ThrottleToken: a handler that keeps some in its
   // members gives them up between Stop and there, since it lives longer itself.
   BufferAllocator& response_buffers();

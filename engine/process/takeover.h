@@ -51,7 +51,8 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
     std::string terms;
     // Duplicates of every listening socket.
     std::function<absl::StatusOr<std::vector<ListenSocket>>()> sockets;
-    // A successor has them: drain. Once.
+    // A successor has them: drain. Once. On the point's own thread, so it raises the signal
+    // that the main thread waits for; a server's Drain is the main thread's.
     std::function<void()> on_commit;
     // Until then every successor is refused, with this reason.
     int64_t refuse_until_ns = INT64_MIN;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -203,6 +204,119 @@ TEST_F(HttpFileServerTest, ADirectoryThatIsNotThereIsAnErrorAndNotAServer) {
   const std::string flag = absl::StrCat("--directory=", directory_, "/none");
   EXPECT_EQ(Start({flag.c_str()}), "");
   EXPECT_EQ(AwaitExit(), 1);
+}
+
+class KvServerTest : public ExampleTest {
+ protected:
+  KvServerTest() : ExampleTest("tools/examples/kv_server") {}
+  // Starts it and waits until it serves.
+  void SetUp() override {
+    const std::string line = Start({});
+    int port = 0;
+    int control = 0;
+    int admin = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(),
+                          "kv_server: listening on 127.0.0.1:%d, control on %d, admin pages on %d",
+                          &port, &control, &admin),
+              3)
+        << line;
+    port_ = static_cast<uint16_t>(port);
+    control_port_ = static_cast<uint16_t>(control);
+    admin_port_ = static_cast<uint16_t>(admin);
+  }
+  static std::string Ask(Client& client, absl::string_view request) {
+    client.SendFrame(request);
+    return client.ReadFrame();
+  }
+  // The whole answer to one HTTP request.
+  std::string Http(absl::string_view what, absl::string_view body = "") {
+    Client client(admin_port_);
+    client.Send(absl::StrCat(what, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ",
+                             body.size(), "\r\n\r\n", body));
+    return client.Read(10'000'000);
+  }
+  bool AwaitInMetrics(absl::string_view text) {
+    return AwaitTrue([&] { return absl::StrContains(Http("GET /metrics"), text); });
+  }
+  void ExpectEnd() {
+    kill(pid_, SIGTERM);
+    EXPECT_EQ(AwaitExit(), 0);
+  }
+
+  uint16_t port_ = 0;
+  uint16_t control_port_ = 0;
+  uint16_t admin_port_ = 0;
+};
+
+TEST_F(KvServerTest, KeepsValuesAndListsKeys) {
+  {
+    Client client(port_);
+    EXPECT_EQ(Ask(client, "get a"), "-");
+    EXPECT_EQ(Ask(client, "set a one value"), "+");
+    EXPECT_EQ(Ask(client, "get a"), "=one value");
+    const std::string large = Pattern(500'000, 1);
+    client.SendInBackground(Framed("set large " + large));
+    EXPECT_EQ(client.ReadFrame(), "+");
+    EXPECT_TRUE(Ask(client, "get large") == "=" + large);
+    const std::string keys = Ask(client, "keys");
+    EXPECT_TRUE(keys == "=a large " || keys == "=large a ") << keys;
+    Client control(control_port_);
+    EXPECT_EQ(Ask(control, "count"), "=2");
+    // What is no request costs its sender the connection, and nobody else.
+    Client other(port_);
+    other.SendFrame("nonesuch");
+    EXPECT_TRUE(other.AtEnd());
+    EXPECT_EQ(Ask(client, "get a"), "=one value");
+  }
+  ExpectEnd();
+}
+
+TEST_F(KvServerTest, AWaitEndsWithItsKeyOrItsTimeAndHoldsNoThread) {
+  {
+    Client setter(port_);
+    EXPECT_EQ(Ask(setter, "wait 1 never"), "-");
+    // More than there are handlers.
+    std::vector<std::unique_ptr<Client>> waiting;
+    for (int i = 0; i < 20; ++i) {
+      waiting.push_back(std::make_unique<Client>(port_));
+      waiting.back()->SendFrame("wait 600000 key");
+    }
+    EXPECT_FALSE(waiting.front()->Readable(20));
+    EXPECT_EQ(Ask(setter, "set other 1"), "+");
+    EXPECT_FALSE(waiting.back()->Readable(20));
+    EXPECT_EQ(Ask(setter, "set key 2"), "+");
+    for (const auto& client : waiting) EXPECT_EQ(client->ReadFrame(), "=2");
+    EXPECT_EQ(Ask(setter, "wait 600000 key"), "=2");
+  }
+  ExpectEnd();
+}
+
+TEST_F(KvServerTest, WhatStillWaitsAtTheEndIsAnswered) {
+  Client waiting(port_);
+  EXPECT_EQ(Ask(waiting, "get key"), "-");
+  waiting.SendFrame("wait 600000 key");
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(waiting.ReadFrame(), "!stopping");
+  EXPECT_TRUE(waiting.AtEnd());
+  EXPECT_EQ(AwaitExit(), 0);
+}
+
+TEST_F(KvServerTest, ThePagesShowItAndChangeOneOption) {
+  {
+    Client client(port_);
+    EXPECT_EQ(Ask(client, "set a 1"), "+");
+    EXPECT_TRUE(AwaitInMetrics("kafka_network_requestmetrics_requests_total{request=\"Set\"} 1"));
+    EXPECT_TRUE(absl::StrContains(Http("GET /health"), "200 OK"));
+    EXPECT_TRUE(absl::StrContains(Http("GET /ready"), "200 OK"));
+    EXPECT_TRUE(absl::StrContains(Http("GET /connections"), "KV"));
+    EXPECT_TRUE(absl::StrContains(Http("PUT /flags/slow_request_log_ms", "250"), "200 OK"));
+    EXPECT_TRUE(absl::StrContains(Http("GET /flags"), "250"));
+    const std::string refused = Http("PUT /flags/slow_request_log_ms", "9223372036854775807");
+    EXPECT_TRUE(absl::StrContains(refused, "400 Bad Request")) << refused;
+    EXPECT_TRUE(absl::StrContains(refused, "out of range")) << refused;
+    EXPECT_EQ(Ask(client, "get a"), "=1");
+  }
+  ExpectEnd();
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // A server with a memory limit, in a process of its own, under attack: 10,000
 // connections that announce 100 MB each and send some of it, frames that trickle, readers
 // that ask for large answers and take nothing or next to nothing, and those that were
-// answered by little until now. Its resident memory stays under the limit, and who behaves
+// answered by little until now, and handlers that make large answers for many of them at
+// once. Its resident memory stays under the limit, and who behaves
 // well is served throughout: small requests without a pause, large ones in their turn.
 //
 // There are fewer attackers where the descriptor limit is lower, and under a sanitizer,
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,11 +53,23 @@ constexpr size_t kSentOfAnnounced = kSanitized ? 300'000 : 40'000;
 constexpr size_t kSlowReaders = kSanitized ? 300 : 600;
 constexpr size_t kSlowWriters = kSanitized ? 100 : 1'000;
 constexpr uint32_t kLargeAnswerBytes = 1'000'000;
+// Of those that handlers ask room for. All of them together are many times the limit.
+constexpr uint32_t kHugeAnswerBytes = 50'000'000;
+constexpr size_t kHugeReaders = kSanitized ? 8 : 40;
+constexpr int32_t kHugeInFlight = 10;
 // What runs beside the attackers.
 constexpr size_t kOtherDescriptors = 300;
 
-// "large": so many bytes; else an echo.
+// "large": so many bytes; "huge": so many if there is room for them, else "busy"; else an
+// echo.
 void Answer(Request* request, BufferAllocator& buffers) {
+  if (request->frame() == "huge") {
+    std::optional<Buffer> answer = buffers.TryAllocate(kHugeAnswerBytes + 4);
+    if (!answer.has_value()) return ReplyFramed(request, "busy");
+    StoreBigEndian<int32_t>(answer->data(), int32_t{kHugeAnswerBytes});
+    std::fill_n(answer->data() + 4, kHugeAnswerBytes, 'H');
+    return request->Reply(NetworkSend(*std::move(answer)));
+  }
   const bool large = request->frame() == "large";
   const uint32_t size_bytes =
       large ? kLargeAnswerBytes : static_cast<uint32_t>(request->frame().size());
@@ -71,11 +85,12 @@ void Answer(Request* request, BufferAllocator& buffers) {
 
 // The server's process: says its port and serves until the pipe's other end is shut. Then
 // it writes what it counted.
-[[noreturn]] void Serve(int out_fd, int end_fd) {
+[[noreturn]] void Serve(int out_fd, int end_fd, int32_t in_flight) {
   std::atomic<BufferAllocator*> buffers{&BufferAllocator::Heap()};
   TestServer server(
       "", [&](Request* request) { Answer(request, *buffers.load()); },
-      [](SocketServerOptions& options) {
+      [in_flight](SocketServerOptions& options) {
+        options.processor.connection.max_in_flight_requests_per_connection = in_flight;
         options.memory_limit_bytes = kLimitBytes;
         options.queued_max_requests = 64;
         options.sockets.listen_backlog_size = 4096;
@@ -172,7 +187,7 @@ class MemoryAttackTest : public ::testing::Test {
     if (pid_ == 0) {
       close(out_fds[0]);
       close(end_fds[1]);
-      Serve(out_fds[1], end_fds[0]);
+      Serve(out_fds[1], end_fds[0], in_flight_);
     }
     close(out_fds[1]);
     close(end_fds[0]);
@@ -196,8 +211,7 @@ class MemoryAttackTest : public ::testing::Test {
     std::printf("closed: %lld with partial requests, %lld at once for answers, %lld stalled\n",
                 static_cast<long long>(counted[0]), static_cast<long long>(counted[1]),
                 static_cast<long long>(counted[2]));
-    EXPECT_GT(counted[0], 0);
-    EXPECT_GT(counted[1], 0);
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(!expect_closed_[i] || counted[i] > 0) << i;
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
@@ -239,6 +253,8 @@ class MemoryAttackTest : public ::testing::Test {
     if (!kSanitized) EXPECT_LT(PeakResidentBytes(), kLimitBytes) << attack;
   }
 
+  int32_t in_flight_ = 1;
+  bool expect_closed_[3] = {true, true, false};  // with partial requests, at once, stalled
   pid_t pid_ = -1;
   uint16_t port_ = 0;
   size_t announcers_ = 0;
@@ -298,6 +314,35 @@ TEST_F(MemoryAttackTest, MemoryStaysUnderTheLimitAndOthersAreServed) {
   }
   ASSERT_TRUE(good.AwaitServed(200));
   Check("at the end");
+}
+
+class HugeAnswersTest : public MemoryAttackTest {
+ protected:
+  HugeAnswersTest() {
+    in_flight_ = kHugeInFlight;
+    expect_closed_[0] = expect_closed_[1] = false;
+    expect_closed_[2] = true;
+  }
+};
+
+TEST_F(HugeAnswersTest, HandlersThatAskForRoomStayUnderTheLimitAndReadersAreServed) {
+  GoodClient good(port_);
+  for (size_t i = 0; i < kHugeReaders; ++i) {
+    Client& reader = Attack(kSmallWindowBytes);
+    for (int32_t request = 0; request < kHugeInFlight; ++request) reader.SendFrame("huge");
+  }
+  ASSERT_TRUE(good.AwaitServed(200));
+  // Those who take nothing give way to one who does.
+  Client reader(port_);
+  size_t answer_bytes = 0;
+  EXPECT_TRUE(AwaitTrue([&] {
+    reader.SendFrame("huge");
+    answer_bytes = reader.ReadFrame().size();
+    return answer_bytes != std::string("busy").size();
+  }));
+  EXPECT_EQ(answer_bytes, kHugeAnswerBytes);
+  ASSERT_TRUE(good.AwaitServed(200));
+  Check("huge answers");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/base/endian.h"
 #include "gtest/gtest.h"
 #include "tests/integration/network_harness.h"
 
@@ -25,6 +28,19 @@ constexpr char kShed[] = "network_responses_shed_total";
 constexpr char kStalled[] = "network_responses_stalled_total";
 constexpr char kHeld[] = "network_response_memory_bytes";
 constexpr int64_t kBudget = 4 << 20;
+
+// "try N": so many bytes, or "busy" when there is no room for them.
+void AnswerIfItFits(Request* request, BufferAllocator& buffers) {
+  uint32_t size_bytes = 0;
+  if (!absl::SimpleAtoi(absl::StripPrefix(request->frame(), "try "), &size_bytes)) {
+    return Echo(request);
+  }
+  std::optional<Buffer> answer = buffers.TryAllocate(size_bytes + 4);
+  if (!answer.has_value()) return ReplyFramed(request, "busy");
+  StoreBigEndian<int32_t>(answer->data(), static_cast<int32_t>(size_bytes));
+  std::fill_n(answer->data() + 4, size_bytes, 'T');
+  request->Reply(NetworkSend(*std::move(answer)));
+}
 
 // "answer N": so many bytes; else an echo.
 void Answer(Request* request) {
@@ -282,6 +298,67 @@ TEST_F(MemoryContractTest, OneThatTricklesHoldsNobodyUp) {
   stop.store(true);
   trickle.join();
   EXPECT_GE(server->Metric(kBroken), 1);
+}
+
+// On handlers and inline.
+class TriedAnswersTest : public MemoryContractTest, public ::testing::WithParamInterface<Dispatch> {
+ protected:
+  std::unique_ptr<TestServer> Serve(int64_t stall_ms) {
+    auto server = std::make_unique<TestServer>(
+        "", [this](Request* request) { AnswerIfItFits(request, *buffers_.load()); },
+        [stall_ms](SocketServerOptions& options) {
+          // More processors than one: the limit is that of all.
+          options.num_network_threads = 2;
+          options.sockets.send_buffer_bytes = 64 * 1024;
+          options.processor.connection.response_budget_bytes = 2 * kBudget;
+          options.processor.response_budget_processors = 2;
+          options.processor.connection.dispatch = GetParam();
+          options.processor.response_stall_ms = stall_ms;
+        });
+    buffers_ = &server->server().response_buffers();
+    return server;
+  }
+  static std::string Try(Client& client, size_t size_bytes) {
+    client.SendFrame(absl::StrCat("try ", size_bytes));
+    return client.ReadFrame();
+  }
+
+ private:
+  std::atomic<BufferAllocator*> buffers_{&BufferAllocator::Heap()};
+};
+INSTANTIATE_TEST_SUITE_P(Dispatch, TriedAnswersTest,
+                         ::testing::Values(Dispatch::kPool, Dispatch::kInline));
+
+TEST_P(TriedAnswersTest, AHandlerIsToldThatAnAnswerDoesNotFitAndAllIsGivenBack) {
+  const auto server = Serve(/*stall_ms=*/60'000);
+  std::vector<std::unique_ptr<Client>> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.push_back(std::make_unique<Client>(server->port(), kSmallWindowBytes));
+    readers.back()->SendFrame("try 3500000");
+    EXPECT_TRUE(readers.back()->Readable(20'000));
+  }
+  Client next(server->port());
+  EXPECT_EQ(Try(next, 3'500'000), "busy");
+  EXPECT_EQ(Try(next, 1'000), std::string(1'000, 'T'));
+  EXPECT_EQ(Try(next, 20'000'000), "busy");
+  for (const auto& reader : readers) EXPECT_EQ(reader->ReadFrame().size(), 3'500'000u);
+  EXPECT_TRUE(AwaitTrue([&] { return server->Metric(kHeld) == 0; }));
+  EXPECT_EQ(Try(next, 3'500'000).size(), 3'500'000u);
+  EXPECT_EQ(server->Metric(kShed) + server->Metric(kStalled), 0);
+}
+
+TEST_P(TriedAnswersTest, ARefusalHasReadersClosedThatTakeNothing) {
+  const auto server = Serve(/*stall_ms=*/100);
+  std::vector<std::unique_ptr<Client>> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.push_back(std::make_unique<Client>(server->port(), kSmallWindowBytes));
+    readers.back()->SendFrame("try 3500000");
+    EXPECT_TRUE(readers.back()->Readable(20'000));
+  }
+  // Of a connection that has had small answers only, so that nothing makes it wait.
+  Client next(server->port());
+  EXPECT_TRUE(AwaitTrue([&] { return Try(next, 3'500'000).size() == 3'500'000u; }));
+  EXPECT_GE(server->Metric(kStalled), 1);
 }
 
 }  // namespace

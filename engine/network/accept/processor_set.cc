@@ -64,6 +64,11 @@ void ProcessorSet::Shed() {
   for (ConnectionTarget* target : targets_) target->EnqueueShed();
 }
 
+void ProcessorSet::CheckForStalls() {
+  MutexLock lock(mutex_);
+  for (ConnectionTarget* target : targets_) target->EnqueueStallCheck();
+}
+
 int64_t ProcessorSet::open_connections() const {
   // Under the lock no connection moves: one that leaves a target was placed before.
   MutexLock lock(mutex_);

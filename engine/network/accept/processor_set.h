@@ -35,6 +35,8 @@ class ProcessorSet {
   int32_t ListenSurplus(const ConnectionTarget& target) const;
   // Tells every target that there are too many connections.
   void Shed();
+  // Tells every target that an answer found no room in memory.
+  void CheckForStalls();
   size_t size() const;
   // The sum over all targets. One that moves by Place from one to another counts at
   // least once.

@@ -81,6 +81,8 @@ class ConnectionTarget {
   // The server has more connections than it may have: closes one, and goes on
   // while its claim to close another is granted. Any thread.
   virtual void EnqueueShed() = 0;
+  // An answer found no room in memory: closes readers that hardly take theirs. Any thread.
+  virtual void EnqueueStallCheck() = 0;
   // Accepts from it, too. Any thread.
   virtual void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) = 0;
   // How many it accepts from, those on their way here or from here included.

@@ -274,6 +274,10 @@ bool Processor::DrainMailboxes() {
     Shed();
     any = true;
   }
+  if (seat_.TakeStallCheck()) {
+    if (now_ns_ >= stall_check_ns_) CloseStalledReaders();
+    any = true;
+  }
   return TakeOrders() || any;
 }
 

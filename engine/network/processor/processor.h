@@ -227,6 +227,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   // What they wait for has come back since.
   bool CanServeResponseWaiters() const GYRE_REQUIRES_OWNER(owner_);
   void ServeResponseWaiters() GYRE_REQUIRES_OWNER(owner_);
+  void CloseStalledReaders() GYRE_REQUIRES_OWNER(owner_);
   void EnforceResponseBudget() GYRE_REQUIRES_OWNER(owner_);
   // What its part of the response budget was made from.
   struct BudgetShare {

@@ -90,9 +90,12 @@ void Processor::ServeResponseWaiters() {
   while (!response_waiters_.empty() && !response_budget_.IsExhausted()) {
     serve(response_waiters_.PopFront());
   }
-  if (!HasResponseWaiters() || now_ns_ < stall_check_ns_) return;
+  if (HasResponseWaiters() && now_ns_ >= stall_check_ns_) CloseStalledReaders();
+}
+
+// Those that take next to nothing while others wait for what they hold.
+void Processor::CloseStalledReaders() {
   stall_check_ns_ = now_ns_ + kStallCheckNs;
-  // Readers that take next to nothing while others wait for what they hold.
   const int64_t stall_ns = options_.response_stall_ms * 1'000'000;
   table_.ForEach([this, stall_ns](Slot& slot) {
     owner_.Assert();

@@ -77,6 +77,11 @@ void ProcessorSeat::EnqueueShed() {
   WakeIfParked();
 }
 
+void ProcessorSeat::EnqueueStallCheck() {
+  stall_check_.store(true, std::memory_order_seq_cst);
+  WakeIfParked();
+}
+
 void ProcessorSeat::EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) {
   listening_sockets_.fetch_add(1, std::memory_order_acq_rel);
   listen_sockets_.Push(socket.release());
@@ -130,7 +135,8 @@ void ProcessorSeat::Leave(uint32_t generation) {
 bool ProcessorSeat::HasMail() const {
   return !responses_.Empty() || !started_runs_.Empty() || !new_connections_.Empty() ||
          !granted_.Empty() || !listen_sockets_.Empty() ||
-         room_.load(std::memory_order_seq_cst) != 0 || shed_.load(std::memory_order_seq_cst);
+         room_.load(std::memory_order_seq_cst) != 0 || shed_.load(std::memory_order_seq_cst) ||
+         stall_check_.load(std::memory_order_seq_cst);
 }
 
 RequestRun* ProcessorSeat::PopRunStarted() { return static_cast<RequestRun*>(started_runs_.Pop()); }

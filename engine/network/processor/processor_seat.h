@@ -45,6 +45,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   void EnqueueRunStarted(RequestRun* run) override;
   void EnqueueRoom(int lane) override;
   void EnqueueShed() override;
+  void EnqueueStallCheck() override;
   void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover> socket) override;
   void EnqueueGranted(MpscNode* wait);
   void WakeIfParked() override;
@@ -83,6 +84,9 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   uint32_t TakeRoom() { return room_.load(std::memory_order_seq_cst) == 0 ? 0 : room_.exchange(0); }
   // True: a connection shall be closed, since the last call.
   bool TakeShed() { return shed_.load(std::memory_order_seq_cst) && shed_.exchange(false); }
+  bool TakeStallCheck() {
+    return stall_check_.load(std::memory_order_seq_cst) && stall_check_.exchange(false);
+  }
   void WantShed() { shed_.store(true, std::memory_order_seq_cst); }
   ReceiveBuffers& receive_buffers() { return *receive_buffers_; }
   const ReceiveBuffers& receive_buffers() const { return *receive_buffers_; }
@@ -103,6 +107,7 @@ class ProcessorSeat final : public ResponseSink, public ConnectionTarget, public
   MpscQueue granted_;
   std::atomic<uint32_t> room_{0};
   std::atomic<bool> shed_{false};
+  std::atomic<bool> stall_check_{false};
   alignas(kCacheLineBytes) std::atomic<bool> parked_{false};
   // Threads that may be about to wake the ring. Raised before `parked_` is taken
   // down, so that Leave sees every one that can have taken it down.

@@ -17,6 +17,7 @@ class FakeTarget final : public ConnectionTarget {
   }
   int64_t open_connections() const override { return open.load(); }
   void EnqueueShed() override { ++sheds; }
+  void EnqueueStallCheck() override {}
   void EnqueueListenSocket(std::unique_ptr<ListenSocketHandover>) override { ++listening; }
   int32_t listening_sockets() const override { return listening; }
 
