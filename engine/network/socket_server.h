@@ -2,11 +2,11 @@
 // one options struct, started, drained and stopped together. An engine user
 // implements RequestHandler, fills SocketServerOptions and calls Start.
 //
-// It ends in this order (tools/examples/kv_server.cc): BeginDrain; the purgatory's Shutdown, if delayed operations wait
-// longer than the drain shall; Drain; Stop; the timer's thread, and whoever else answers,
-// are joined; the purgatory is destroyed, and what holds Requests, buffers or
-// ThrottleTokens gives them up; then the server is destroyed, and after it the timer and
-// the handler.
+// It ends in this order (tools/examples/kv_server.cc): BeginDrain; the purgatory's
+// Shutdown, if delayed operations wait longer than the drain shall; Drain; Stop; the timer's
+// thread, and whoever else answers, are joined; the purgatory is destroyed, and what holds
+// Requests, buffers or ThrottleTokens gives them up; then the server is destroyed, and after
+// it the timer and the handler.
 //
 // Threads: construction, Start, Drain, Stop and destruction on one thread, and never on a
 // handler's (a signal is turned into a call on it first); Resize… and the getters from any

@@ -1,7 +1,7 @@
 // A file server on the engine in one page: GET and HEAD of the files that --directory held when
 // it started. An answer is a head in memory and a slice of the file, which the engine sends from
-// the page cache; a handler never reads. HTTP itself is engine/admin's. A name is what the URL
-// spells (no %xx), so there is nothing to climb out of the directory with.
+// the page cache; a handler never reads. HTTP itself is engine/admin's. A path is looked up
+// among the names that were there, so there is nothing to climb out of the directory with.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
