@@ -153,7 +153,10 @@ absl::Status LogManager::FinishDeletions(const std::vector<std::string>& names,
   // Before the files go, which are all that tells a deletion from a loss.
   if (changed) {
     const absl::Status written = directory_.WriteRecoveryPoints(*recovery_points);
-    if (!written.ok()) LOG(WARNING) << written;
+    if (!written.ok()) {
+      LOG(WARNING) << written << "; deleted partitions are removed at the next start";
+      return absl::OkStatus();
+    }
   }
   for (const std::string& name : names) {
     GYRE_RETURN_IF_ERROR(
@@ -251,7 +254,7 @@ absl::StatusOr<LogRef> LogManager::Retire(const TopicPartition& topic_partition,
     logs_.erase(topic_partition);
   }
   GYRE_RETURN_IF_ERROR(directory_.file_system().SyncDirectory(directory_.path()));
-  // On a full disk a deletion is what makes room: it goes on. Create tries this again.
+  // On a full disk a deletion is what makes room: it goes on, and Delete tries this again.
   const absl::Status removed = RemoveFromCheckpoints(topic_partition);
   if (!removed.ok()) LOG(WARNING) << topic_partition.ToString() << ": " << removed;
   return log;
@@ -259,6 +262,17 @@ absl::StatusOr<LogRef> LogManager::Retire(const TopicPartition& topic_partition,
 
 absl::Status LogManager::Delete(const TopicPartition& topic_partition) {
   GYRE_ASSIGN_OR_RETURN(const LogRef log, Retire(topic_partition, kDeletedSuffix));
+  FileSystem& file_system = directory_.file_system();
+  const absl::StatusOr<std::vector<std::string>> names = file_system.List(log->path());
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      GYRE_RETURN_IF_ERROR(file_system.RemoveRecursively(absl::StrCat(log->path(), "/", name)));
+    }
+  }
+  // Nothing to do, unless there was no room for it before. The directory goes last: to the
+  // next start its name tells a deletion from a loss.
+  GYRE_RETURN_IF_ERROR(RemoveFromCheckpoints(topic_partition));
   return log->RemoveFiles();
 }
 
