@@ -20,6 +20,7 @@ constexpr absl::string_view kCleanStopName = ".kafka_cleanshutdown";
 constexpr absl::string_view kRecoveryPointName = "recovery-point-offset-checkpoint";
 constexpr absl::string_view kHighWatermarkName = "replication-offset-checkpoint";
 constexpr absl::string_view kLogStartName = "log-start-offset-checkpoint";
+constexpr absl::string_view kPartitionMetadataName = "partition.metadata";
 constexpr int kMetaVersion = 1;
 
 using Properties = std::map<std::string, std::string>;
@@ -43,6 +44,41 @@ std::string ParentOf(absl::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash == absl::string_view::npos) return ".";
   return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+// What may lie in a directory that shall become a data directory: what an Open that was
+// cut short has left, and what belongs to the file system or the take-over.
+bool MayPrecedeMeta(absl::string_view name) {
+  for (const absl::string_view own :
+       {kMetaName, kRecoveryPointName, kHighWatermarkName, kLogStartName}) {
+    if (name == own || name == absl::StrCat(own, ".tmp")) return true;
+  }
+  return absl::StartsWith(name, ".") || absl::EndsWith(name, ".sock") || name == "lost+found" ||
+         name == "bootstrap.checkpoint";
+}
+
+// The names in a directory without meta.properties: nothing in it may be somebody's.
+absl::Status CheckNew(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == kPartitionMetadataName) {
+      return absl::FailedPreconditionError(
+          "is the directory of one partition of another data directory; give that one, or an "
+          "empty directory, with --log_dirs");
+    }
+    if (TopicPartition::Parse(name).has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("holds partition ", name,
+                       " but no meta.properties; restore that file or give an empty "
+                       "directory with --log_dirs"));
+    }
+  }
+  for (const std::string& name : names) {
+    if (MayPrecedeMeta(name)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("is no data directory (it has no meta.properties) and holds \"", name,
+                     "\"; give an empty directory with --log_dirs"));
+  }
+  return absl::OkStatus();
 }
 
 std::string Get(const Properties& properties, const std::string& key) {
@@ -124,13 +160,7 @@ absl::Status DataDirectory::LoadMeta(const DataDirectoryOptions& options) {
   const absl::StatusOr<std::string> text = file_system_.ReadFile(PathOf(kMetaName));
   if (absl::IsNotFound(text.status())) {
     GYRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system_.List(path_));
-    for (const std::string& name : names) {
-      if (!TopicPartition::Parse(name).has_value()) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("holds partition ", name,
-                       " but no meta.properties; restore that file or give an empty "
-                       "directory with --log_dirs"));
-    }
+    GYRE_RETURN_IF_ERROR(CheckNew(names));
     return text.status();
   }
   GYRE_RETURN_IF_ERROR(text.status());

@@ -38,7 +38,7 @@ class DataDirectory {
   // Creates the directory (one level) if it is missing, locks it, reads or
   // writes meta.properties, reads and removes the clean-stop marker. Errors are
   // one line that says what to do: locked by another process, not writable, a
-  // newer version, another node's or another cluster's.
+  // newer version, another node's or another cluster's, somebody's files.
   static absl::StatusOr<std::unique_ptr<DataDirectory>> Open(FileSystem& file_system,
                                                              const std::string& path,
                                                              const DataDirectoryOptions& options);

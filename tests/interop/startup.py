@@ -174,12 +174,36 @@ def an_unwritable_directory_is_one_line(binary, scratch):
     return refused(binary, [listen_flag(), "--log_dirs=/proc/gyre"], "/proc/gyre")
 
 
+def check_config_sees_what_cannot_be_written(binary, scratch):
+    directory = os.path.join(scratch, "read-only")
+    os.makedirs(directory)
+    if run_command(["unshare", "-m", "mount", "-t", "tmpfs", "none", directory], ok=False)[0] != 0:
+        raise Skip("mounting a file system needs a privileged user")
+    script = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    for place in (directory, os.path.join(directory, "below")):
+        line = refused(binary, [listen_flag(), "--check_config", "--log_dirs=" + place],
+                       r"read-only.* is not writable \(Read-only file system\).*--log_dirs",
+                       prefix=["unshare", "-m", "sh", "-c", script, directory])
+    return line
+
+
+def somebodys_directory_is_not_taken_over(binary, scratch):
+    directory = os.path.join(scratch, "theirs")
+    os.makedirs(directory)
+    with open(os.path.join(directory, "thesis.tex"), "w"):
+        pass
+    for flags in (["--check_config"], []):
+        line = refused(binary, [listen_flag(), "--log_dirs=" + directory] + flags, r'holds \"thesis.tex\"')
+    check_equal(os.listdir(directory), ["thesis.tex"], "what is there")
+    return line
+
+
 def a_full_disk_at_start_is_one_line(binary, scratch):
     directory = os.path.join(scratch, "full")
     os.makedirs(directory)
     if run_command(["unshare", "-m", "mount", "-t", "tmpfs", "none", directory], ok=False)[0] != 0:
         raise Skip("mounting a small file system needs a privileged user")
-    script = ('mount -t tmpfs -o size=64k none "$0" && dd if=/dev/zero of="$0/fill" bs=4k 2>/dev/null; '
+    script = ('mount -t tmpfs -o size=64k none "$0" && dd if=/dev/zero of="$0/.fill" bs=4k 2>/dev/null; '
               'exec "$@"')
     return refused(binary, [listen_flag(), "--log_dirs=" + directory], r"space|full",
                    prefix=["unshare", "-m", "sh", "-c", script, directory])
@@ -359,6 +383,8 @@ ALL = [
     a_listener_beyond_loopback_is_warned_of,
     a_locked_directory_is_one_line,
     an_unwritable_directory_is_one_line,
+    check_config_sees_what_cannot_be_written,
+    somebodys_directory_is_not_taken_over,
     a_full_disk_at_start_is_one_line,
     a_newer_directory_format_is_refused,
     sigterm_drains_and_ends_with_zero,

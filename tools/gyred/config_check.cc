@@ -1,7 +1,13 @@
 #include "tools/gyred/config_check.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -38,17 +44,30 @@ absl::Status CheckAdmin(const BrokerServerOptions& options) {
   return absl::OkStatus();
 }
 
+// As Open would find it out: whether this user may make files in directory `path`, and use
+// the lock that is there.
+absl::Status CheckWritable(const std::string& log_dir, const std::string& path) {
+  const std::string lock = absl::StrCat(path, "/.lock");
+  for (const auto& [file, mode] : {std::pair{path, W_OK | X_OK}, std::pair{lock, R_OK | W_OK}}) {
+    if (faccessat(AT_FDCWD, file.c_str(), mode, AT_EACCESS) == 0 || errno == ENOENT) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "data directory ", log_dir, ": ", file, " is not writable (", std::strerror(errno),
+        "); give this user write access or another directory with --log_dirs"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPlace(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::directory) return absl::OkStatus();
+  if (status.type() == fs::file_type::directory) return CheckWritable(path, path);
   if (status.type() == fs::file_type::not_found) {
     // Not "" for "relative", and without the slash of "/data/".
     const fs::path whole = fs::absolute(path, error).lexically_normal();
     const fs::path parent =
         whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
-    if (fs::is_directory(parent, error)) return absl::OkStatus();
+    if (fs::is_directory(parent, error)) return CheckWritable(path, parent.string());
     return absl::InvalidArgumentError(absl::StrCat(
         "data directory ", path, ": there is no directory ", parent.string(),
         " to make it in; only the last level is made (mkdir -p ", parent.string(), ")"));

@@ -138,6 +138,32 @@ TEST_F(DataDirectoryTest, PartitionsWithoutPropertiesAreNotTakenOver) {
   EXPECT_TRUE(absl::StrContains(Error(), "topic-0"));
 }
 
+TEST_F(DataDirectoryTest, APartitionsDirectoryIsNotTakenOver) {
+  ASSERT_TRUE(disk_.CreateDirectory("/data").ok());
+  ASSERT_TRUE(disk_.WriteFileAtomically("/data/00000000000000000000.log", "").ok());
+  ASSERT_TRUE(disk_.WriteFileAtomically("/data/partition.metadata", "").ok());
+  EXPECT_TRUE(absl::StrContains(Error(), "is the directory of one partition")) << Error();
+  EXPECT_FALSE(DataDirectory::Check(disk_, "/data", options_).ok());
+  EXPECT_FALSE(*disk_.Exists("/data/meta.properties"));
+}
+
+TEST_F(DataDirectoryTest, ADirectoryWithSomebodysFilesIsNotTakenOver) {
+  ASSERT_TRUE(disk_.CreateDirectory("/data").ok());
+  ASSERT_TRUE(disk_.WriteFileAtomically("/data/thesis.tex", "").ok());
+  EXPECT_TRUE(absl::StrContains(Error(), "holds \"thesis.tex\"")) << Error();
+  EXPECT_FALSE(DataDirectory::Check(disk_, "/data", options_).ok());
+  EXPECT_FALSE(*disk_.Exists("/data/meta.properties"));
+  ASSERT_TRUE(disk_.Remove("/data/thesis.tex").ok());
+  // What a file system makes, and what a first start that was cut short leaves.
+  ASSERT_TRUE(disk_.CreateDirectory("/data/lost+found").ok());
+  for (const char* name : {".lock", ".hidden", "meta.properties.tmp", "takeover.sock",
+                           "recovery-point-offset-checkpoint"}) {
+    ASSERT_TRUE(disk_.WriteFileAtomically(absl::StrCat("/data/", name), "").ok());
+  }
+  const auto opened = Open();
+  EXPECT_TRUE(opened.ok()) << opened.status();
+}
+
 TEST_F(DataDirectoryTest, ADiskErrorIsToldWithItsPlace) {
   disk_.InjectFault({Fault::Operation::kCreateDirectory});
   Error();
