@@ -14,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "engine/process/takeover_messages.h"
@@ -83,19 +84,33 @@ absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options optio
   if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
   std::unique_ptr<TakeoverPoint> point(
       new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake_fd)));
-  GYRE_RETURN_IF_ERROR(point->thread_->Start());
+  GYRE_RETURN_IF_ERROR(point->StartThread());
   return point;
 }
 
 TakeoverPoint::TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd,
                              UniqueFd wake_fd)
     : options_(std::move(options)),
+      clock_(clock),
       listen_fd_(std::move(listen_fd)),
-      wake_fd_(std::move(wake_fd)),
-      thread_(std::make_unique<ThreadRunner>("takeover", static_cast<ThreadBody&>(*this),
-                                             static_cast<ThreadWaiter&>(*this), clock)) {}
+      wake_fd_(std::move(wake_fd)) {}
 
 TakeoverPoint::~TakeoverPoint() { Close(); }
+
+absl::Status TakeoverPoint::StartThread() {
+  thread_ = std::make_unique<ThreadRunner>("takeover", static_cast<ThreadBody&>(*this),
+                                           static_cast<ThreadWaiter&>(*this), clock_);
+  return thread_->Start();
+}
+
+void TakeoverPoint::Refuse(std::string reason) {
+  if (thread_ == nullptr) return;
+  // So that none commits in the middle of it.
+  thread_->Stop();
+  if (!committed()) refusal_ = std::move(reason);
+  // Without a thread nobody is answered.
+  if (const absl::Status status = StartThread(); !status.ok()) LOG(WARNING) << status.message();
+}
 
 void TakeoverPoint::Close() {
   if (thread_ == nullptr) return;
@@ -103,22 +118,21 @@ void TakeoverPoint::Close() {
   thread_.reset();
   listen_fd_.Reset();
   unlink(options_.path.c_str());
-  if (committed()) return;
   peer_.Reset();
-  sockets_.clear();
+  if (!committed()) sockets_.clear();
 }
 
 void TakeoverPoint::Done() {
   Close();
-  if (!peer_.valid()) return;
+  if (!successor_.valid()) return;
   // One that is gone is missed in AwaitServing.
-  (void)SendPacket(peer_.get(), kTakeoverDone, {});
+  (void)SendPacket(successor_.get(), kTakeoverDone, {});
 }
 
 TakeoverPoint::Successor TakeoverPoint::AwaitServing(int64_t timeout_ms,
                                                      const std::function<bool()>& interrupted) {
   for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
-    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
+    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(successor_.get(), kLookMs);
     if (packet.ok() && packet->text == kTakeoverServes) return Successor::kServes;
     if (interrupted()) return Successor::kUnasked;
     if (!packet.ok() || !packet->text.empty()) continue;
@@ -138,9 +152,8 @@ int64_t TakeoverPoint::NextDeadlineNs() const { return peer_deadline_ns_; }
 
 void TakeoverPoint::Wait(int64_t now_ns, int64_t deadline_ns) {
   // One peer at a time; the next waits in the backlog. One that committed says no more.
-  pollfd entries[2] = {{wake_fd_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
-  if (!peer_.valid()) entries[1].fd = listen_fd_.get();
-  if (peer_.valid() && !committed()) entries[1].fd = peer_.get();
+  pollfd entries[2] = {{wake_fd_.get(), POLLIN, 0}, {listen_fd_.get(), POLLIN, 0}};
+  if (peer_.valid()) entries[1].fd = peer_.get();
   int timeout_ms = -1;
   if (deadline_ns != kNever) {
     timeout_ms = static_cast<int>(std::max<int64_t>(0, (deadline_ns - now_ns + kMs - 1) / kMs));
@@ -153,7 +166,14 @@ void TakeoverPoint::Wait(int64_t now_ns, int64_t deadline_ns) {
 bool TakeoverPoint::RunOnce(int64_t now_ns) {
   owner_.Assert();
   now_ns_ = now_ns;
-  if (committed()) return false;
+  if (offered_ && !refusal_.empty()) {
+    // It is not let go until it has heard that: a commit that lay unread then would take the
+    // refusal with it.
+    (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, refusal_), {});
+    offered_ = false;
+    refused_ = true;
+    return true;
+  }
   if (!peer_.valid()) {
     UniqueFd peer(accept4(listen_fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!peer.valid()) return false;
@@ -185,13 +205,13 @@ void TakeoverPoint::OnPeer(UniqueFd peer) {
 
 void TakeoverPoint::OnMessage(absl::string_view message) {
   if (message.empty()) return DropPeer("it is gone");
+  if (refused_) return DropPeer(refusal_);
   if (!offered_ && absl::ConsumePrefix(&message, kTakeoverHello)) {
+    if (!refusal_.empty()) return RefusePeer(refusal_);
+    if (now_ns_ < options_.refuse_until_ns) return RefusePeer(options_.refusal);
     if (message == options_.terms) return Offer();
-    (void)SendPacket(peer_.get(),
-                     absl::StrCat(kTakeoverRefuse, "it runs with ", options_.terms,
-                                  ", this one has ", message, "; start with the same"),
-                     {});
-    return DropPeer(absl::StrCat("it has ", message));
+    return RefusePeer(absl::StrCat("it runs with ", options_.terms, ", this one has ", message,
+                                   "; start with the same"));
   }
   if (offered_ && message == kTakeoverCommit) {
     LOG(INFO) << "a successor took the listening sockets over";
@@ -200,6 +220,10 @@ void TakeoverPoint::OnMessage(absl::string_view message) {
       process_ = *std::move(process);
     }
     peer_deadline_ns_ = kNever;
+    offered_ = false;
+    successor_ = std::move(peer_);
+    refusal_ = absl::StrCat("process ", getpid(),
+                            " is being taken over by another one already; wait until that serves");
     committed_.store(true, std::memory_order_release);
     options_.on_commit();
     return;
@@ -210,32 +234,47 @@ void TakeoverPoint::OnMessage(absl::string_view message) {
 void TakeoverPoint::Offer() {
   absl::StatusOr<std::vector<ListenSocket>> sockets = options_.sockets();
   absl::Status status = sockets.status();
-  if (now_ns_ < options_.refuse_until_ns) status = absl::UnavailableError(options_.refusal);
   if (status.ok() && sockets->size() > kTakeoverMaxSockets) {
     status = absl::ResourceExhaustedError("there are more sockets than one message holds");
   }
-  if (status.ok()) {
-    std::vector<int> fds;
-    for (const ListenSocket& socket : *sockets) fds.push_back(socket.fd.get());
-    status = SendPacket(peer_.get(),
-                        absl::StrCat(kTakeoverOffer, getpid(), DescribeSockets(*sockets)), fds);
-  } else {
-    (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, status.message()), {});
-  }
+  if (!status.ok()) return RefusePeer(status.message());
+  std::vector<int> fds;
+  for (const ListenSocket& socket : *sockets) fds.push_back(socket.fd.get());
+  status = SendPacket(peer_.get(),
+                      absl::StrCat(kTakeoverOffer, getpid(), kTakeoverDrain,
+                                   options_.drain_timeout_ms ? options_.drain_timeout_ms() : 0,
+                                   DescribeSockets(*sockets)),
+                      fds);
   if (!status.ok()) return DropPeer(status.message());
   sockets_ = *std::move(sockets);
   offered_ = true;
 }
 
+void TakeoverPoint::RefusePeer(absl::string_view reason) {
+  (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, reason), {});
+  DropPeer(reason);
+}
+
 void TakeoverPoint::DropPeer(absl::string_view why) {
   LOG(WARNING) << "takeover_socket=" << options_.path << ": a peer is let go: " << why;
   peer_.Reset();
-  sockets_.clear();
+  if (!committed()) sockets_.clear();
   offered_ = false;
+  refused_ = false;
   peer_deadline_ns_ = kNever;
 }
 
 // --- the successor ---------------------------------------------------------------------
+
+namespace {
+
+// Not OK: the packet is a refusal; with the reason.
+absl::Status RefusalIn(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, kTakeoverRefuse)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the process there refuses: ", text));
+}
+
+}  // namespace
 
 absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_view terms,
                                          int64_t timeout_ms) {
@@ -275,13 +314,13 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
         "takeover_socket=", path,
         ": the process there went instead of answering; it has ended or is being taken over"));
   }
-  if (absl::ConsumePrefix(&text, kTakeoverRefuse)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("takeover_socket=", path, ": the process there refuses: ", text));
-  }
+  GYRE_RETURN_IF_ERROR(RefusalIn(text), absl::StrCat("takeover_socket=", path));
   const bool is_offer = absl::ConsumePrefix(&text, kTakeoverOffer);
   const size_t line_end = std::min(text.find('\n'), text.size());
-  if (!is_offer || !absl::SimpleAtoi(text.substr(0, line_end), &takeover.pid_)) {
+  const std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(text.substr(0, line_end), absl::MaxSplits(kTakeoverDrain, 1));
+  if (!is_offer || !absl::SimpleAtoi(words.first, &takeover.pid_) ||
+      (!words.second.empty() && !absl::SimpleAtoi(words.second, &takeover.drain_timeout_ms_))) {
     return absl::FailedPreconditionError(absl::StrCat(
         "takeover_socket=", path, ": what listens there is no gyred that can be taken over"));
   }
@@ -291,6 +330,10 @@ absl::StatusOr<Takeover> Takeover::Begin(const std::string& path, absl::string_v
 }
 
 absl::Status Takeover::Commit() {
+  // One that ends or is taken by another has said so.
+  if (absl::StatusOr<TakeoverPacket> packet = ReceivePacket(peer_.get()); packet.ok()) {
+    GYRE_RETURN_IF_ERROR(RefusalIn(packet->text));
+  }
   return Annotate(SendPacket(peer_.get(), kTakeoverCommit, {}),
                   absl::StrCat("process ", pid_, " waits for this one no more (it ends, or took ",
                                "it for hung), so nothing is taken over"));
@@ -307,6 +350,7 @@ absl::Status Takeover::AwaitDone(int64_t timeout_ms) {
     } else {
       absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
       if (packet.ok() && packet->text == kTakeoverDone) return absl::OkStatus();
+      if (packet.ok()) GYRE_RETURN_IF_ERROR(RefusalIn(packet->text));
       gone = packet.ok();
       if (!gone && !absl::IsDeadlineExceeded(packet.status()) &&
           !absl::IsUnavailable(packet.status())) {

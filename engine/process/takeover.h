@@ -13,6 +13,7 @@
 // Until the commit the running process serves on, whatever becomes of the successor;
 // after it, it drains. It keeps its sockets and stands by until the successor serves: of
 // one that ends before that it learns by the connection, and may serve again itself.
+// While it drains it refuses other successors, with the reason.
 // Both must run as the same user (SO_PEERCRED). Messages are packets of a Unix socket, one each.
 #ifndef GYRE_ENGINE_PROCESS_TAKEOVER_H_
 #define GYRE_ENGINE_PROCESS_TAKEOVER_H_
@@ -51,6 +52,9 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
     std::string terms;
     // Duplicates of every listening socket.
     std::function<absl::StatusOr<std::vector<ListenSocket>>()> sockets;
+    // How long a drain may take: with the offer, so that nobody commits who would not wait
+    // as long.
+    std::function<int64_t()> drain_timeout_ms;
     // A successor has them: drain. Once. On the point's own thread, so it raises the signal
     // that the main thread waits for; a server's Drain is the main thread's.
     std::function<void()> on_commit;
@@ -66,6 +70,10 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   static absl::StatusOr<std::unique_ptr<TakeoverPoint>> Open(Options options, const Clock& clock);
   ~TakeoverPoint() override;
 
+  // From now on offers nothing and says `reason` to whoever asks, or was offered something
+  // and did not commit; one that committed by now stays. To be followed by Close before the
+  // data directory is released, where the next process has its own.
+  void Refuse(std::string reason);
   // Offers nothing any more and removes the file. A successor that committed keeps
   // waiting for Done.
   void Close();
@@ -86,27 +94,34 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
 
  private:
   TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, UniqueFd wake_fd);
+  absl::Status StartThread();
 
   bool RunOnce(int64_t now_ns) override;
   int64_t NextDeadlineNs() const override;
   void Wait(int64_t now_ns, int64_t deadline_ns) override;
   void Wake() override;
   void OnThreadStart() override { owner_.Bind(); }
+  void OnThreadStop() override { owner_.Unbind(); }
 
   void OnPeer(UniqueFd peer) GYRE_REQUIRES_OWNER(owner_);
   void OnMessage(absl::string_view message) GYRE_REQUIRES_OWNER(owner_);
   void Offer() GYRE_REQUIRES_OWNER(owner_);
+  void RefusePeer(absl::string_view reason) GYRE_REQUIRES_OWNER(owner_);
   void DropPeer(absl::string_view why) GYRE_REQUIRES_OWNER(owner_);
 
   const Options options_;
+  const Clock& clock_;
   ThreadOwner owner_;
   UniqueFd listen_fd_;
   const UniqueFd wake_fd_;
   // The thread's while it runs.
-  UniqueFd peer_;
-  UniqueFd process_;  // the peer's; see PeerProcess
+  UniqueFd peer_;        // who asks
+  std::string refusal_;  // "": it is offered what there is
+  UniqueFd successor_;   // the peer that committed
+  UniqueFd process_;     // its; see PeerProcess
   std::vector<ListenSocket> sockets_;
   bool offered_ = false;
+  bool refused_ = false;  // after it was offered something
   int64_t now_ns_ = 0;
   int64_t peer_deadline_ns_ = kNever;
   std::atomic<bool> committed_{false};
@@ -125,9 +140,12 @@ class Takeover {
                                         int64_t timeout_ms);
 
   int pid() const { return pid_; }
+  // As the other process said; 0: it did not.
+  int64_t drain_timeout_ms() const { return drain_timeout_ms_; }
   std::vector<ListenSocket>& sockets() { return sockets_; }
 
   // From here on the other process drains. Nothing that can fail should be left.
+  // FAILED_PRECONDITION with its reason when it refuses by now, here or from AwaitDone.
   absl::Status Commit();
   // Waits until the other process has released its data. DEADLINE_EXCEEDED after
   // `timeout_ms`. A process that has ended without a word has released it, too; that it
@@ -140,6 +158,7 @@ class Takeover {
   UniqueFd peer_;
   UniqueFd process_;  // see PeerProcess
   int pid_ = 0;
+  int64_t drain_timeout_ms_ = 0;
   std::vector<ListenSocket> sockets_;
 };
 

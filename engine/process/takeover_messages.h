@@ -21,6 +21,8 @@ namespace gyre {
 
 inline constexpr char kTakeoverHello[] = "gyre-takeover 1 hello ";
 inline constexpr char kTakeoverOffer[] = "gyre-takeover 1 offer ";
+// Behind the process id of an offer.
+inline constexpr char kTakeoverDrain[] = " drain_timeout_ms=";
 inline constexpr char kTakeoverRefuse[] = "gyre-takeover 1 refuse ";
 inline constexpr char kTakeoverCommit[] = "gyre-takeover 1 commit";
 inline constexpr char kTakeoverDone[] = "gyre-takeover 1 done";

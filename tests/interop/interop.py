@@ -19,6 +19,7 @@ import live_flags
 import standby
 import starting
 import startup
+import stopping
 import takeover
 from harness import Gyred, Runner, TemporaryDirectory, check_equal
 
@@ -63,6 +64,8 @@ def main():
             runner.run("startup/" + test.__name__, test, options.gyred, scratch)
         for test in starting.ALL:
             runner.run("starting/" + test.__name__, test, options.gyred, scratch)
+        for test in stopping.ALL:
+            runner.run("stopping/" + test.__name__, test, options.gyred, scratch)
         for test in takeover.ALL:
             runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
         for test in standby.ALL:

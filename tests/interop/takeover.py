@@ -192,15 +192,22 @@ def a_hung_process_is_left_as_it_is(binary, scratch):
 
 
 def one_that_does_not_end_is_named(binary, scratch):
-    with Gyred(binary, os.path.join(scratch, "slow")) as server:
+    with Gyred(binary, os.path.join(scratch, "slow"), ["--drain_timeout_ms=1400"]) as server:
         wait_for_file(takeover_socket(server.directory))
         with Trickle(server.port):
-            held_back = time.monotonic()
-            line = refused(binary, ["--listeners=PLAINTEXT://127.0.0.1:0", "--log_dirs=" + server.directory,
-                                    "--takeover", "--takeover_timeout_ms=1500"],
-                           r"process %d .*does not end" % server.process.pid)
-            check(time.monotonic() - held_back > 1, "it did not wait")
-        return line
+            successor = Gyred(binary, server.directory, ["--takeover", "--takeover_timeout_ms=1500"])
+            try:
+                successor.launch()
+                deadline = time.monotonic() + 20
+                while "took the listening sockets over" not in server.stderr():
+                    check(time.monotonic() < deadline, "nothing is taken over")
+                    time.sleep(0.01)
+                server.process.send_signal(signal.SIGSTOP)
+                check_equal(successor.process.wait(20), 1, "exit code of the successor")
+                said = "gyred: process %d handed its sockets over and does not end" % server.process.pid
+                check(said in successor.stderr(), "it is not named: " + successor.stderr()[-300:])
+            finally:
+                successor.__exit__()
 
 
 def garbage_disturbs_nothing(binary, scratch):
@@ -237,7 +244,8 @@ def a_successor_that_dies_before_it_commits_changes_nothing(binary, scratch):
             with connect(path) as peer:
                 peer.send(hello(server))
                 text, fds = receive_offer(peer)
-                check_equal(text.split(b"\n")[0], b"gyre-takeover 1 offer %d" % server.process.pid, "the offer")
+                check_equal(text.split(b"\n")[0],
+                            b"gyre-takeover 1 offer %d drain_timeout_ms=30000" % server.process.pid, "the offer")
                 check_equal(text.split(b"\n")[1:], [b"PLAINTEXT://127.0.0.1:%d" % server.port], "its lines")
                 check_equal(len(fds), 1, "sockets")
                 for fd in fds:

@@ -137,6 +137,7 @@ struct BrokerServer::State {
   std::vector<ListenSocket> adopted;
   std::atomic<int64_t> drain_timeout_ms{0};
   bool prepared = false;
+  bool drained = false;
   bool stopped = false;
 };
 
@@ -155,6 +156,10 @@ SocketServer& BrokerServer::network() { return *state_->server; }
 
 void BrokerServer::SetDrainTimeout(int64_t drain_timeout_ms) {
   state_->drain_timeout_ms.store(drain_timeout_ms, std::memory_order_relaxed);
+}
+
+int64_t BrokerServer::drain_timeout_ms() const {
+  return state_->drain_timeout_ms.load(std::memory_order_relaxed);
 }
 
 absl::Status BrokerServer::Health() {
@@ -304,8 +309,9 @@ absl::Status BrokerServer::Start() {
 
 void BrokerServer::Drain() {
   State& state = *state_;
+  if (std::exchange(state.drained, true)) return;
   state.server->BeginDrain();
-  int64_t left_ms = state.drain_timeout_ms.load(std::memory_order_relaxed);
+  int64_t left_ms = drain_timeout_ms();
   bool drained = false;
   while (!drained && left_ms > 0) {
     // A fetch that waits for data is answered with what there is; one may still

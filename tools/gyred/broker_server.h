@@ -97,8 +97,10 @@ class BrokerServer {
   // As clients reach them, in the order of the options. After Start.
   const std::vector<Endpoint>& bound_endpoints() const;
 
-  // Drains (up to drain_timeout_ms), syncs everything, leaves the clean-stop
-  // marker. Not OK when the marker could not be left.
+  // Answers what is under way and closes the connections, for up to drain_timeout_ms. Once.
+  void Drain();
+  // Drains if that was not done, syncs everything, leaves the clean-stop marker. Not OK when
+  // the marker could not be left.
   absl::Status Stop();
   // Ends at once, as a crash would as far as the data directory is concerned:
   // nothing is synced, no marker.
@@ -111,6 +113,7 @@ class BrokerServer {
   SocketServer& network();
   // For the next drain.
   void SetDrainTimeout(int64_t drain_timeout_ms);
+  int64_t drain_timeout_ms() const;
   // What is broken, in one line: a network thread that is stuck, a partition whose log is
   // offline or that could not be made, a disk that is full, a data directory that is gone.
   absl::Status Health();
@@ -122,7 +125,6 @@ class BrokerServer {
   absl::Status OpenBroker();
   absl::Status StartNetwork();
   absl::Status Register();
-  void Drain();
   void StopThreads();
 
   std::unique_ptr<State> state_;

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/metrics/metric_registry.h"
 #include "engine/process/reexecution.h"
@@ -140,7 +141,8 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   if (status.ok()) {
     status = admin.Start(options.admin, options.uring_hidden, std::move(start->sockets.admin));
   }
-  if (status.ok() && admin.listening()) {
+  if (!status.ok()) return Refuse(gyre::WithHolder(options, std::move(status)));
+  if (admin.listening()) {
     std::printf("gyred: admin pages on http://%s\n", admin.Address().c_str());
     std::fflush(stdout);
   }
@@ -164,7 +166,8 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
 
   ServeUntilSignal(metrics, signals);
   if (point != nullptr) {
-    point->Close();
+    point->Refuse(
+        absl::StrCat("process ", getpid(), " is already stopping; start again when it has ended"));
     // A commit that came beside the signal is no second signal.
     if (point->committed()) signals.TryTake();
   }
@@ -173,6 +176,9 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   // It may yet serve again; and where both are of one unit, that does not stop.
   LogIfFailed(handed_over ? manager.Status("taken over: draining") : manager.Stopping());
   admin.OnDraining();
+  server.Drain();
+  // The next process that has the data directory has one there.
+  if (point != nullptr) point->Close();
   status = server.Stop();
   admin.Stop();
   if (handed_over) {

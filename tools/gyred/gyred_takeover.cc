@@ -1,5 +1,6 @@
 #include "tools/gyred/gyred_takeover.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unique_fd.h"
 #include "engine/network/socket_server.h"
 #include "engine/process/reexecution.h"
 #include "glog/logging.h"
@@ -52,7 +54,25 @@ absl::Status NoTaker(const BrokerServerOptions& options, const Endpoint& endpoin
       pid, " and start without --takeover"));
 }
 
+// Without taking it, which would keep a process from it that starts.
+bool IsLocked(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fd.valid() && fcntl(fd.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 }  // namespace
+
+absl::Status WithHolder(const BrokerServerOptions& options, absl::Status status) {
+  if (!absl::IsAlreadyExists(status) || !IsLocked(absl::StrCat(options.log_dir, "/.lock"))) {
+    return status;
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat(status.message(), ". Another process has the data directory ", options.log_dir,
+                   ": it starts, serves or ends; --takeover takes over from one that serves"));
+}
 
 std::string TakeoverSocketOf(const BrokerServerOptions& options) {
   return options.takeover.socket.empty() ? absl::StrCat(options.log_dir, "/takeover.sock")
@@ -69,6 +89,13 @@ absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions&
     return std::nullopt;
   }
   GYRE_RETURN_IF_ERROR(takeover.status());
+  if (takeover->drain_timeout_ms() >= options.takeover.timeout_ms) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--takeover_timeout_ms=", options.takeover.timeout_ms, ": process ", takeover->pid(),
+        " may drain for drain_timeout_ms=", takeover->drain_timeout_ms(),
+        ", and nobody would serve if this one gave up meanwhile. It serves on; give a longer "
+        "--takeover_timeout_ms, or shorten its drain_timeout_ms (/flags)"));
+  }
   return std::optional<Takeover>(*std::move(takeover));
 }
 
@@ -102,6 +129,7 @@ std::unique_ptr<TakeoverPoint> OfferTakeover(const BrokerServerOptions& options,
   TakeoverPoint::Options point;
   point.path = TakeoverSocketOf(options);
   point.terms = TermsOf(options);
+  point.drain_timeout_ms = [&server] { return server.drain_timeout_ms(); };
   point.on_commit = std::move(on_commit);
   if (serves_again) {
     point.refuse_until_ns = Clock::Real().NowNs() + kNextSuccessorNs;

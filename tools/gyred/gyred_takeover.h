@@ -37,6 +37,10 @@ absl::StatusOr<std::optional<Takeover>> BeginTakeover(const BrokerServerOptions&
 absl::StatusOr<TakenSockets> SocketsFor(const BrokerServerOptions& options,
                                         std::vector<ListenSocket> sockets, int pid);
 
+// `status`, of a start that failed for an address in use, with who may have it where that is
+// told by the data directory's lock: a process that starts or ends cannot be taken over.
+absl::Status WithHolder(const BrokerServerOptions& options, absl::Status status);
+
 // Offers the sockets of both; `on_commit` as TakeoverPoint's. Null, with a line in the
 // log, where that cannot be done: it is no reason not to serve. `serves_again`: a successor
 // has just ended before it served; others are refused for a while, so that one which is

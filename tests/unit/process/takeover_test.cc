@@ -59,6 +59,7 @@ class TakeoverTest : public ::testing::Test {
           ListenSocket{UniqueFd(fcntl(socket_.fd.get(), F_DUPFD_CLOEXEC, 0)), socket_.bound});
       return sockets;
     };
+    options.drain_timeout_ms = [] { return int64_t{12'345}; };
     options.on_commit = [this] { ++commits_; };
     options.refuse_until_ns = refuse_until_ns_;
     options.refusal = "not now";
@@ -338,6 +339,55 @@ TEST_F(TakeoverTest, WhatBecomesOfTheSuccessorIsHeardAfterTheEnd) {
               expected);
     point_.reset();
   }
+}
+
+TEST_F(TakeoverTest, OneThatStopsSaysSoToWhoAsksAndToWhoHasNotCommitted) {
+  ASSERT_TRUE(Open().ok());
+  absl::StatusOr<Takeover> offered = Begin();
+  ASSERT_TRUE(offered.ok()) << offered.status();
+  point_->Refuse("it stops");
+  EXPECT_TRUE(absl::StrContains(Begin().status().message(), "refuses: it stops"));
+  const absl::Status commit = offered->Commit();
+  EXPECT_TRUE(absl::StrContains(commit.message(), "refuses: it stops")) << commit;
+  EXPECT_EQ(commits_, 0);
+  EXPECT_FALSE(point_->committed());
+}
+
+TEST_F(TakeoverTest, ACommitThatCrossesTheStopIsRefused) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd peer = Connect();
+  ASSERT_TRUE(SendPacket(peer.get(), absl::StrCat(kTakeoverHello, kTerms), {}).ok());
+  ASSERT_TRUE(AwaitPacket(peer.get(), kTimeoutMs).ok());
+  point_->Refuse("it stops");
+  // It was on its way when the refusal came.
+  (void)SendPacket(peer.get(), kTakeoverCommit, {});
+  const absl::StatusOr<TakeoverPacket> answer = AwaitPacket(peer.get(), kTimeoutMs);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->text, absl::StrCat(kTakeoverRefuse, "it stops"));
+  EXPECT_FALSE(point_->committed());
+}
+
+TEST_F(TakeoverTest, WhileOneTakesOverTheNextIsToldSo) {
+  ASSERT_TRUE(Open().ok());
+  absl::StatusOr<Takeover> first = Begin();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(first->Commit().ok());
+  while (!point_->committed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // What asked for the end was the commit.
+  point_->Refuse("it stops");
+  const absl::Status second = Begin().status();
+  EXPECT_TRUE(absl::StrContains(second.message(), "is being taken over")) << second;
+  point_->Done();
+  EXPECT_TRUE(first->AwaitDone(kTimeoutMs).ok());
+  EXPECT_EQ(point_->sockets().size(), 1u);
+}
+
+TEST_F(TakeoverTest, AnOfferTellsHowLongADrainMayTake) {
+  ASSERT_TRUE(Open().ok());
+  absl::StatusOr<Takeover> takeover = Begin();
+  ASSERT_TRUE(takeover.ok()) << takeover.status();
+  EXPECT_EQ(takeover->pid(), getpid());
+  EXPECT_EQ(takeover->drain_timeout_ms(), 12'345);
 }
 
 TEST_F(TakeoverTest, NobodyIsOfferedAnythingForAWhile) {
