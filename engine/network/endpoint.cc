@@ -1,6 +1,7 @@
 #include "engine/network/endpoint.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <cstring>
 
@@ -96,10 +97,28 @@ absl::StatusOr<bool> Unbracket(absl::string_view text, WrongFunction wrong, std:
   return true;
 }
 
+// Why a socket cannot listen on the literal `host`; "": it can.
+absl::string_view CannotListenOn(const std::string& host) {
+  in_addr v4;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    const uint32_t address = ntohl(v4.s_addr);
+    if (address == INADDR_BROADCAST) return "is the broadcast address";
+    return IN_MULTICAST(address) ? "is a multicast address" : "";
+  }
+  in6_addr v6;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return "";
+  if (IN6_IS_ADDR_MULTICAST(&v6)) return "is a multicast address";
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) return "is an IPv4 address in IPv6's clothes; write it as IPv4";
+  return "";
+}
+
 // The literal that `host` stands for, which is "" for every address.
 absl::Status MakeLiteral(absl::string_view text, WrongFunction wrong, std::string* host) {
   const absl::StatusOr<bool> is_ipv6 = Unbracket(text, wrong, host);
   if (!is_ipv6.ok()) return is_ipv6.status();
+  if (const absl::string_view why = CannotListenOn(*host); !why.empty()) {
+    return wrong(text, absl::StrCat("\"", *host, "\" ", why));
+  }
   if (*is_ipv6) return absl::OkStatus();
   if (*host == "localhost") *host = "127.0.0.1";
   if (host->empty() || IsIpv4Literal(*host)) return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace gyre {
@@ -144,6 +145,17 @@ TEST(EndpointTest, AddressesReadAsTheyAreWritten) {
   const SocketAddress v6 = *ToSocketAddress(*ParseEndpoint("P://[2001:db8::1]:80"));
   EXPECT_EQ(v6.ToString(), "[2001:db8::1]:80");
   EXPECT_FALSE(v6.is_loopback());
+}
+
+TEST(EndpointTest, WhatNoSocketListensOnIsRefused) {
+  for (const char* host : {"224.0.0.1", "239.255.255.255", "255.255.255.255", "[ff02::1]",
+                           "[::ffff:127.0.0.1]", "[::ffff:7f00:1]"}) {
+    EXPECT_FALSE(ParseEndpoint(absl::StrCat("A://", host, ":9092")).ok()) << host;
+    EXPECT_FALSE(ParseHostPort(absl::StrCat(host, ":9644")).ok()) << host;
+  }
+  for (const char* host : {"223.255.255.255", "240.0.0.1", "[fe00::1]", "[::]", "[::1]", ""}) {
+    EXPECT_TRUE(ParseEndpoint(absl::StrCat("A://", host, ":9092")).ok()) << host;
+  }
 }
 
 }  // namespace
