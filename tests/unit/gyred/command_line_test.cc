@@ -66,6 +66,16 @@ TEST_F(CommandLineTest, EveryFormSetsItsFlag) {
   EXPECT_EQ(FLAGS_test_places, "");
 }
 
+TEST_F(CommandLineTest, InAFileACommentMayStandBehindAFlag) {
+  ASSERT_EQ(ErrorOfFile("--test_places=/data/x # the data\n"
+                        "--test_thread_count=21\t# threads\n  # alone\n#\n"),
+            "");
+  EXPECT_EQ(FLAGS_test_places, "/data/x");
+  EXPECT_EQ(FLAGS_test_thread_count, 21);
+  ASSERT_EQ(ErrorOfFile("--test_places=a#b\n"), "");
+  EXPECT_EQ(FLAGS_test_places, "a#b");
+}
+
 TEST_F(CommandLineTest, LaterFlagsWinWhereverTheyStand) {
   const std::string path = Write("order", "# a comment\n\n  --test_thread_count=20\r\n");
   ASSERT_TRUE(Parse({"--test_thread_count=10", "--flagfile=" + path}).ok());

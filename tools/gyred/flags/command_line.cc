@@ -24,6 +24,14 @@ absl::Status Wrong(absl::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' ", what));
 }
 
+// A line of a file without the comment at its end: from a # behind a space.
+absl::string_view WithoutComment(absl::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '#' && (i == 0 || absl::ascii_isspace(line[i - 1]))) return line.substr(0, i);
+  }
+  return line;
+}
+
 bool IsSwitch(absl::string_view name) {
   gflags::CommandLineFlagInfo info;
   return gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info) && info.type == "bool";
@@ -70,8 +78,8 @@ class Reader {
     int number = 0;
     for (absl::string_view line : absl::StrSplit(*text, '\n')) {
       ++number;
-      line = absl::StripAsciiWhitespace(line);
-      if (line.empty() || line[0] == '#') continue;
+      line = absl::StripAsciiWhitespace(WithoutComment(line));
+      if (line.empty()) continue;
       GYRE_RETURN_IF_ERROR(ReadLine(line), absl::StrCat(path, ":", number));
     }
     --depth_;

@@ -14,7 +14,8 @@
 
 DEFINE_string(listeners, "PLAINTEXT://127.0.0.1:9092",
               "NAME://HOST:PORT,… to bind. HOST is an IPv4 or [IPv6] literal, localhost, or empty "
-              "for every address; port 0 lets the kernel choose and prints it.");
+              "for every IPv4 address, as 0.0.0.0 is; [::] is every IPv6 address, and no IPv4 one. "
+              "Port 0 lets the kernel choose and prints it.");
 DEFINE_string(advertised_listeners, "",
               "NAME://HOST:PORT,… that clients are sent to, by listener name. Empty: the bound "
               "address. Needed when clients reach this host under another name.");
