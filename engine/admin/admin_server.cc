@@ -30,6 +30,8 @@ SocketServerOptions AdminServer::ServerOptions(const AdminServerOptions& options
   SocketServerOptions server;
   ListenerOptions& listener = server.listeners.emplace_back();
   listener.endpoint = options.endpoint;
+  // Nobody is sent there, so nobody needs to be told where.
+  listener.advertised_host = DefaultAdvertisedHost(options.endpoint);
   listener.frame_decoder = &decoder;
   listener.when_full = ListenerOptions::WhenFull::kShed;
   listener.max_connections_name = "admin_max_connections";

@@ -400,9 +400,10 @@ absl::Status SocketServer::Start() {
       int64_t{state_->options.max_connections} +
       2 * state_->options.processor.splice_pipe_count * ProcessorCount(state_->options) + 1024;
   if (state_->options.max_connections != INT32_MAX && limit < static_cast<uint64_t>(needed)) {
-    LOG(WARNING) << "the limit of file descriptors is " << limit
-                 << "; max_connections=" << state_->options.max_connections << " needs about "
-                 << needed << " (ulimit -n, LimitNOFILE=)";
+    LOG(WARNING) << "the limit of file descriptors is " << limit << "; "
+                 << state_->options.listeners[0].max_connections_name << "="
+                 << state_->options.max_connections << " needs about " << needed
+                 << " (ulimit -n, LimitNOFILE=)";
   } else {
     LOG(INFO) << "file descriptors: limit " << limit << ", connections take at most "
               << state_->connections_within;

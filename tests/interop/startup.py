@@ -1,4 +1,5 @@
 """How gyred starts, refuses to start, and stops."""
+import contextlib
 import os
 import re
 import resource
@@ -359,6 +360,49 @@ def sigusr1_prints_metrics(binary, scratch):
         check_equal(server.stop(), 0, "exit code")
 
 
+def a_pipe_that_nobody_reads_holds_nothing_up(binary, scratch):
+    reader, writer = os.pipe()
+    process = subprocess.Popen([binary, listen_flag(), "--log_dirs=" + os.path.join(scratch, "unread")],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=writer)
+    try:
+        check(b"listening on" in process.stdout.readline(), "it does not start")
+        # Opened anew: what gyred has must not become non-blocking by this.
+        full = os.open("/proc/self/fd/%d" % writer, os.O_WRONLY | os.O_NONBLOCK)
+        for size in (4096, 1):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(full, b"x" * size)
+        os.close(full)
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        check_equal(process.wait(30), 0, "exit code")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+
+
+def a_wildcard_admin_listener_is_named_as_it_is_reached(binary, scratch):
+    flags = ["sh", "-c", 'ulimit -n 700 && exec "$0" "$@"', binary, listen_flag(), "--admin_listener=:0",
+             "--log_dirs=" + os.path.join(scratch, "wildcard")]
+    process = subprocess.Popen(flags, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        line = process.stdout.readline().decode()
+        check(re.match(r"gyred: admin pages on http://127\.0\.0\.1:\d+ \(every IPv4 address\)$", line), line)
+        check(b"listening on" in process.stdout.readline(), "it does not start")
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[1].decode()
+        check("ADMIN://0.0.0.0" in said and "authenticates nobody" in said, "it does not warn")
+        check("advertised" not in said, "nobody is sent to the admin pages")
+        check("admin_max_connections=64 needs" in said, "of which limit is it? " + said[-600:])
+        check_equal(process.returncode, 0, "exit code")
+    finally:
+        process.kill()
+        process.wait()
+
+
 def the_features_line_tells_the_rung(binary, scratch):
     texts = []
     for flags in ([], ["--uring_disable=all"]):
@@ -394,5 +438,7 @@ ALL = [
     a_second_signal_does_not_hang,
     closed_standard_streams_are_no_files_of_the_broker,
     sigusr1_prints_metrics,
+    a_pipe_that_nobody_reads_holds_nothing_up,
+    a_wildcard_admin_listener_is_named_as_it_is_reached,
     the_features_line_tells_the_rung,
 ]

@@ -1,8 +1,11 @@
 // gyred: the broker as a program.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -14,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 #include "engine/metrics/metric_registry.h"
 #include "engine/process/reexecution.h"
@@ -43,6 +47,32 @@ void OpenStandardStreams() {
   if (fd >= 0) close(fd);
 }
 
+// Whoever logs must not wait for the reader of a pipe on standard error, least of all the
+// thread that obeys signals: lines that it does not keep up with are lost.
+void LetStandardErrorLoseLines() {
+  struct stat file = {};
+  if (fstat(STDERR_FILENO, &file) != 0 || !S_ISFIFO(file.st_mode)) return;
+  // Opened anew, so that it does not become so for others that have the pipe.
+  const int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  // Where it may be that large, few are lost.
+  fcntl(fd, F_SETPIPE_SZ, 1024 * 1024);
+  dup2(fd, STDERR_FILENO);
+  close(fd);
+}
+
+// Gives a reader that is slow its time, and one that does not read none.
+void WriteToStandardError(absl::string_view text) {
+  constexpr int kPatienceMs = 500;
+  while (!text.empty()) {
+    const ssize_t size = write(STDERR_FILENO, text.data(), text.size());
+    if (size > 0) text.remove_prefix(static_cast<size_t>(size));
+    if (size >= 0 || errno == EINTR) continue;
+    pollfd entry = {STDERR_FILENO, POLLOUT, 0};
+    if (errno != EAGAIN || poll(&entry, 1, kPatienceMs) <= 0) return;
+  }
+}
+
 int Refuse(const absl::Status& status) {
   std::fprintf(stderr, "gyred: %s\n", std::string(status.message()).c_str());
   return 1;
@@ -68,8 +98,7 @@ void ServeUntilSignal(const gyre::MetricRegistry& metrics, const gyre::StopSigna
       LOG(INFO) << "signal " << signal << ": draining";
       return;
     }
-    std::fputs(metrics.Exposition().c_str(), stderr);
-    std::fflush(stderr);
+    WriteToStandardError(metrics.Exposition());
   }
 }
 
@@ -123,6 +152,7 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   const gyre::StopSignals signals({SIGUSR1});
   // A file that may not grow (ulimit -f) is an error of the write, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
+  LetStandardErrorLoseLines();
   const gyre::ServiceNotifier manager = gyre::ServiceNotifier::FromEnvironment();
   gyre::StartWatch watch(signals, manager, kSignalWhileStarting);
   if (absl::Status status = watch.Start(); !status.ok()) return Refuse(status);

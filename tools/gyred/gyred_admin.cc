@@ -55,7 +55,12 @@ absl::StatusOr<std::vector<ListenSocket>> GyredAdmin::DuplicateListenSockets() {
 }
 
 std::string GyredAdmin::Address() const {
-  return std::string(absl::StripPrefix(server_->endpoint().ToString(), "ADMIN://"));
+  Endpoint endpoint = server_->endpoint();
+  const std::string bound = endpoint.host;
+  endpoint.host = DefaultAdvertisedHost(endpoint);
+  const std::string reached(absl::StripPrefix(endpoint.ToString(), "ADMIN://"));
+  if (endpoint.host == bound) return reached;
+  return absl::StrCat(reached, bound == "::" ? " (every IPv6 address)" : " (every IPv4 address)");
 }
 
 void GyredAdmin::OnServing(BrokerServer& server) {
