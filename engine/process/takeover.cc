@@ -119,6 +119,7 @@ void TakeoverPoint::Close() {
   listen_fd_.Reset();
   unlink(options_.path.c_str());
   peer_.Reset();
+  refused_.Reset();
   if (!committed()) sockets_.clear();
 }
 
@@ -167,11 +168,12 @@ bool TakeoverPoint::RunOnce(int64_t now_ns) {
   owner_.Assert();
   now_ns_ = now_ns;
   if (offered_ && !refusal_.empty()) {
-    // It is not let go until it has heard that: a commit that lay unread then would take the
-    // refusal with it.
+    // Not closed before the end: a commit that lay unread then would take the refusal with it.
     (void)SendPacket(peer_.get(), absl::StrCat(kTakeoverRefuse, refusal_), {});
+    refused_ = std::move(peer_);
     offered_ = false;
-    refused_ = true;
+    sockets_.clear();
+    peer_deadline_ns_ = kNever;
     return true;
   }
   if (!peer_.valid()) {
@@ -205,7 +207,6 @@ void TakeoverPoint::OnPeer(UniqueFd peer) {
 
 void TakeoverPoint::OnMessage(absl::string_view message) {
   if (message.empty()) return DropPeer("it is gone");
-  if (refused_) return DropPeer(refusal_);
   if (!offered_ && absl::ConsumePrefix(&message, kTakeoverHello)) {
     if (!refusal_.empty()) return RefusePeer(refusal_);
     if (now_ns_ < options_.refuse_until_ns) return RefusePeer(options_.refusal);
@@ -260,7 +261,6 @@ void TakeoverPoint::DropPeer(absl::string_view why) {
   peer_.Reset();
   if (!committed()) sockets_.clear();
   offered_ = false;
-  refused_ = false;
   peer_deadline_ns_ = kNever;
 }
 

@@ -117,11 +117,11 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   // The thread's while it runs.
   UniqueFd peer_;        // who asks
   std::string refusal_;  // "": it is offered what there is
+  UniqueFd refused_;      // a peer that was, after it was offered something
   UniqueFd successor_;   // the peer that committed
   UniqueFd process_;     // its; see PeerProcess
   std::vector<ListenSocket> sockets_;
   bool offered_ = false;
-  bool refused_ = false;  // after it was offered something
   int64_t now_ns_ = 0;
   int64_t peer_deadline_ns_ = kNever;
   std::atomic<bool> committed_{false};
