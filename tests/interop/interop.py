@@ -15,6 +15,7 @@ import sys
 import admin_pages
 import bad_input
 import clients
+import data_health
 import live_flags
 import standby
 import starting
@@ -66,6 +67,8 @@ def main():
             runner.run("starting/" + test.__name__, test, options.gyred, scratch)
         for test in stopping.ALL:
             runner.run("stopping/" + test.__name__, test, options.gyred, scratch)
+        for test in data_health.ALL:
+            runner.run("data_health/" + test.__name__, test, options.gyred, scratch)
         for test in takeover.ALL:
             runner.run("takeover/" + test.__name__, test, options.gyred, scratch)
         for test in standby.ALL:
