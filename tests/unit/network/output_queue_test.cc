@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/fs/file_system.h"
 #include "engine/memory/memory_pool.h"
 #include "engine/network/request/request_channel.h"
 #include "gtest/gtest.h"
@@ -54,6 +55,8 @@ class OutputQueueTest : public ::testing::Test {
   MemoryPool memory_{MemoryPool::kUnbounded};
   RequestChannel channel_{4, Clock::Real(), memory_};
   Sink sink_;
+  // Never read here.
+  const FileRef file_ = *FileSystem::Real().Open("/dev/null", OpenMode::kRead);
   std::vector<std::unique_ptr<ConnectionRequest>> requests_;
   OutputQueue queue_;
   bool more_follows_ = false;
@@ -103,8 +106,8 @@ TEST_F(OutputQueueTest, MoreFollowsOnlyWhenSomethingReadyDoes) {
 TEST_F(OutputQueueTest, OnlyABufferOfWhichNothingLeftMayGrow) {
   ConnectionRequest* a = Push();
   NetworkSend send(Buffer::CopyOf("head"));
-  send.Append(FileSlice{FileRef(), 1000, 6});
-  send.Append(FileSlice{FileRef(), 2000, 6});
+  send.Append(FileSlice{file_, 1000, 6});
+  send.Append(FileSlice{file_, 2000, 6});
   a->Reply(std::move(send));
   queue_.MarkReady(a);
   EXPECT_EQ(queue_.UnsentBufferBefore(0), nullptr) << "nothing is before the first part";
@@ -120,7 +123,7 @@ TEST_F(OutputQueueTest, OnlyABufferOfWhichNothingLeftMayGrow) {
 TEST_F(OutputQueueTest, ASliceIsReplacedPieceByPiece) {
   ConnectionRequest* a = Push();
   NetworkSend send(Buffer::CopyOf("head"));
-  send.Append(FileSlice{FileRef(), 1000, 6});
+  send.Append(FileSlice{file_, 1000, 6});
   send.Append(Buffer::CopyOf("tail"));
   a->Reply(std::move(send));
   queue_.MarkReady(a);
