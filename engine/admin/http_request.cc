@@ -144,10 +144,12 @@ void JudgeOpenHead(absl::string_view bytes, const HttpLimits& limits, HttpReques
 // takes for the body would be read as the next request. RFC 9112, 5.1 and 6.
 void JudgeFraming(bool chunked, bool has_length, int http_minor, HttpRequest& request) {
   int encodings = 0;
+  int hosts = 0;
   for (const auto& [name, value] : request.headers) {
     if (name.find_first_of(" \t") != std::string::npos) {
       return Refuse(400, "a space in a header's name", request);
     }
+    if (absl::EqualsIgnoreCase(name, "host")) ++hosts;
     if (!absl::EqualsIgnoreCase(name, "transfer-encoding")) continue;
     // http_parser takes a list that ends in chunked, too.
     if (++encodings > 1 || !absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(value), "chunked")) {
@@ -158,7 +160,11 @@ void JudgeFraming(bool chunked, bool has_length, int http_minor, HttpRequest& re
     return Refuse(400, "how long the body is cannot be told", request);
   }
   if (!chunked && !has_length && (request.method == "POST" || request.method == "PUT")) {
-    Refuse(411, "say how long the body is", request);
+    return Refuse(411, "say how long the body is", request);
+  }
+  // RFC 9112, 3.2.
+  if (hosts > 1 || (hosts == 0 && http_minor > 0)) {
+    Refuse(400, "HTTP/1.1 needs a Host header, and one", request);
   }
 }
 

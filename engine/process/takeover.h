@@ -117,7 +117,7 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   // The thread's while it runs.
   UniqueFd peer_;        // who asks
   std::string refusal_;  // "": it is offered what there is
-  UniqueFd refused_;      // a peer that was, after it was offered something
+  UniqueFd refused_;     // a peer that was, after it was offered something
   UniqueFd successor_;   // the peer that committed
   UniqueFd process_;     // its; see PeerProcess
   std::vector<ListenSocket> sockets_;

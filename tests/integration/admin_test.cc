@@ -139,7 +139,9 @@ class AdminTest : public ::testing::Test {
     client.Send(bytes);
     return ReadAnswer(client);
   }
-  Answer Get(const std::string& path) { return Ask("GET " + path + " HTTP/1.1\r\n\r\n"); }
+  Answer Get(const std::string& path) {
+    return Ask("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n");
+  }
 
   FakeSource source_;
   std::unique_ptr<AdminServer> server_;
@@ -165,7 +167,7 @@ TEST_F(AdminTest, PagesAnswerGetAndHead) {
   EXPECT_EQ(Get("/health").status, 503);
 
   Client client(port());
-  client.Send("HEAD /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n");
+  client.Send("HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_TRUE(absl::StrContains(ReadAnswer(client, true).head, "Content-Length: 21\r\n"));
   EXPECT_EQ(ReadAnswer(client).body, "# TYPE a counter\na 1\n");
 }
@@ -182,11 +184,13 @@ TEST_F(AdminTest, ConnectionsAreJsonWhateverClientsCallThemselves) {
 
 TEST_F(AdminTest, LiveFlagsAreWritten) {
   StartServer();
-  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 2\r\n\r\n3\n").status, 200);
+  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n3\n").status,
+            200);
   EXPECT_EQ(source_.value(), "3");
-  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Length: 11\r\n\r\nwindow_ms=4").status, 200);
+  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nwindow_ms=4").status,
+            200);
   EXPECT_EQ(source_.value(), "4");
-  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nContent-Type: application/json\r\n"
+  EXPECT_EQ(Ask("POST /flags HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
                 "Transfer-Encoding: chunked\r\n\r\n10\r\n{\"window_ms\": 5}\r\n0\r\n\r\n")
                 .status,
             200);
@@ -196,8 +200,8 @@ TEST_F(AdminTest, LiveFlagsAreWritten) {
 TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
   StartServer();
   const auto post = [&](const std::string& headers, const std::string& body) {
-    return Ask(absl::StrCat("POST /flags HTTP/1.1\r\n", headers, "Content-Length: ", body.size(),
-                            "\r\n\r\n", body));
+    return Ask(absl::StrCat("POST /flags HTTP/1.1\r\nHost: a\r\n", headers,
+                            "Content-Length: ", body.size(), "\r\n\r\n", body));
   };
   const std::string json = "Content-Type: application/json\r\n";
   EXPECT_EQ(post("", "window_ms=bad").status, 400);
@@ -210,10 +214,11 @@ TEST_F(AdminTest, BadWritesAreOneClearErrorAndChangeNothing) {
   EXPECT_EQ(post(json, "{\"window_ms\": [9]}").status, 400);
   EXPECT_EQ(post(json, "{\"a\": 1, \"b\": 2}").status, 400);
   EXPECT_EQ(post("Origin: http://evil.example\r\n", "window_ms=2").status, 403);
-  EXPECT_EQ(Ask("DELETE /flags HTTP/1.1\r\n\r\n").status, 405);
-  EXPECT_TRUE(absl::StrContains(Ask("PUT /flags HTTP/1.1\r\nContent-Length: 0\r\n\r\n").head,
-                                "Allow: GET, HEAD, POST\r\n"));
-  EXPECT_EQ(Ask("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 405);
+  EXPECT_EQ(Ask("DELETE /flags HTTP/1.1\r\nHost: a\r\n\r\n").status, 405);
+  EXPECT_TRUE(
+      absl::StrContains(Ask("PUT /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").head,
+                        "Allow: GET, HEAD, POST\r\n"));
+  EXPECT_EQ(Ask("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 405);
   EXPECT_EQ(source_.value(), "1");
 }
 
@@ -223,7 +228,7 @@ TEST_F(AdminTest, WritesThatTakeTheirTimeHoldNoPagesUp) {
   std::vector<Client> writers;
   for (int i = 0; i < 8; ++i) {
     writers.emplace_back(port());
-    writers.back().Send("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n3");
+    writers.back().Send("PUT /flags/window_ms HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n3");
     // One after the other, so that it is known which are refused.
     if (i < 2) ASSERT_TRUE(AwaitTrue([&] { return source_.writes_begun() == i + 1; }));
   }
@@ -237,13 +242,14 @@ TEST_F(AdminTest, WritesThatTakeTheirTimeHoldNoPagesUp) {
   source_.HoldWrites(false);
   EXPECT_EQ(ReadAnswer(writers[0]).status, 200);
   EXPECT_EQ(ReadAnswer(writers[1]).status, 200);
-  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n4").status, 200);
+  EXPECT_EQ(Ask("PUT /flags/window_ms HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n4").status,
+            200);
 }
 
 TEST_F(AdminTest, WritesAreForLoopbackUnlessAllowed) {
   const HttpLimits limits;
-  const HttpRequest request =
-      ParseHttpRequest("PUT /flags/window_ms HTTP/1.1\r\nContent-Length: 1\r\n\r\n2", limits);
+  const HttpRequest request = ParseHttpRequest(
+      "PUT /flags/window_ms HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n2", limits);
   const auto ask = [&](AdminWrites writes, const char* peer) {
     return AdminHandler(source_, limits, writes, Clock::Real(), nullptr).Answer(request, peer);
   };
@@ -261,7 +267,8 @@ TEST_F(AdminTest, RequestsOfOneConnectionAreAnsweredInOrder) {
   Client client(port());
   std::string bytes;
   for (int i = 0; i < 50; ++i) {
-    bytes += i % 2 == 0 ? "GET /health HTTP/1.1\r\n\r\n" : "GET /nope HTTP/1.1\r\n\r\n";
+    bytes += i % 2 == 0 ? "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+                        : "GET /nope HTTP/1.1\r\nHost: a\r\n\r\n";
   }
   client.SendInBackground(bytes);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(ReadAnswer(client).status, i % 2 == 0 ? 200 : 404) << i;
@@ -283,7 +290,9 @@ TEST_F(AdminTest, TheConnectionEndsWhenTheVersionSaysSo) {
   EXPECT_EQ(ReadAnswer(old).status, 200);
   EXPECT_TRUE(old.AtEnd());
   Client last(port());
-  last.Send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
+  last.Send(
+      "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /health HTTP/1.1\r\nHost: "
+      "a\r\n\r\n");
   EXPECT_EQ(ReadAnswer(last).status, 200);
   EXPECT_EQ(ReadAnswer(last).status, 0);
 }
@@ -295,9 +304,9 @@ TEST_F(AdminTest, GarbageAndExcessAreAnsweredAndClosed) {
       {std::string("\x16\x03\x01\x02\x00\x01\x00\xff", 8), 400},
       {std::string("\0\0\0\x1c\0\x12\0\3", 8), 400},
       {"GET /" + many, 414},
-      {"GET / HTTP/1.1\r\nA: " + many, 431},
-      {"POST /flags HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413},
-      {"POST /flags HTTP/1.1\r\n\r\n", 411},
+      {"GET / HTTP/1.1\r\nHost: a\r\nA: " + many, 431},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n", 413},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\n\r\n", 411},
       {"GET / HTTP/2.0\r\n\r\n", 505},
   };
   for (const auto& [bytes, status] : cases) {
@@ -311,24 +320,26 @@ TEST_F(AdminTest, GarbageAndExcessAreAnsweredAndClosed) {
 // A proxy in front would take the second answer for that of somebody else's request.
 TEST_F(AdminTest, WhatFollowsAHeadOfUnknownLengthIsNeverServed) {
   StartServer();
-  const std::string next = "GET /health HTTP/1.1\r\n\r\n";
+  const std::string next = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
   const std::string long_text(9000, 'a');
   const std::pair<std::string, int> cases[] = {
-      {"POST /flags HTTP/1.1\r\n\r\n", 411},
-      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
-      {"GET /flags HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
-      {"POST /flags HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-      {"POST /flags HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 9\r\n\r\n", 400},
-      {"POST /flags HTTP/1.1\r\nContent-Length : 9\r\n\r\n", 400},
-      {"POST /flags HTTP/1.1\r\nContent-Length: nine\r\n\r\n", 400},
-      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nnine\r\n", 400},
-      {"POST /flags HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413},
-      {"POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2328\r\n" + long_text, 413},
-      {"GET /" + long_text + " HTTP/1.1\r\n\r\n", 414},
-      {"POST /flags HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", 417},
-      {"GET / HTTP/1.1\r\nA: " + long_text + "\r\n\r\n", 431},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\n\r\n", 411},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+      {"GET /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+       400},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 9\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length : 9\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: nine\r\n\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nnine\r\n", 400},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n", 413},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2328\r\n" + long_text,
+       413},
+      {"GET /" + long_text + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", 417},
+      {"GET / HTTP/1.1\r\nHost: a\r\nA: " + long_text + "\r\n\r\n", 431},
       {"GET / HTTP/2.1\r\n\r\n", 505},
-      {"CONNECT a:1 HTTP/1.1\r\n\r\n", 405},
+      {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 405},
   };
   for (const auto& [head, status] : cases) {
     for (const bool at_once : {true, false}) {
@@ -345,8 +356,9 @@ TEST_F(AdminTest, WhatFollowsAHeadOfUnknownLengthIsNeverServed) {
 TEST_F(AdminTest, ABodyThatIsTooLongIsReadAndTheConnectionGoesOn) {
   StartServer();
   Client client(port());
-  client.SendInBackground(absl::StrCat("POST /flags HTTP/1.1\r\nContent-Length: 500000\r\n\r\n",
-                                       std::string(500'000, 'x'), "GET /health HTTP/1.1\r\n\r\n"));
+  client.SendInBackground(
+      absl::StrCat("POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n",
+                   std::string(500'000, 'x'), "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"));
   EXPECT_EQ(ReadAnswer(client).status, 413);
   EXPECT_EQ(ReadAnswer(client).status, 200);
 }
@@ -367,7 +379,7 @@ TEST_F(AdminTest, ASlowRequestGets408WhileOthersAreServed) {
 TEST_F(AdminTest, AnIdleConnectionIsClosed) {
   StartServer([](AdminServerOptions& options) { options.connections_max_idle_ms = 100; });
   Client client(port());
-  client.Send("GET /health HTTP/1.1\r\n\r\n");
+  client.Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_EQ(ReadAnswer(client).status, 200);
   EXPECT_TRUE(client.AtEnd());
 }
@@ -379,18 +391,18 @@ TEST_F(AdminTest, ConnectionsThatStayLockNobodyOut) {
   std::vector<Client> staying;
   for (int i = 0; i < 4; ++i) {
     staying.emplace_back(port());
-    staying.back().Send("GET /health HTTP/1.1\r\n\r\n");
+    staying.back().Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
     ASSERT_EQ(ReadAnswer(staying.back()).status, 200) << i;
   }
   // Used again: the second is the least recently used now.
-  staying[0].Send("GET /health HTTP/1.1\r\n\r\n");
+  staying[0].Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
   ASSERT_EQ(ReadAnswer(staying[0]).status, 200);
   EXPECT_EQ(Get("/health").status, 200);
   EXPECT_TRUE(staying[1].AtEnd());
   // Each that comes finds a place, however many there were.
   for (int i = 0; i < 10; ++i) {
     staying.emplace_back(port());
-    staying.back().Send("GET /health HTTP/1.1\r\n\r\n");
+    staying.back().Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
     ASSERT_EQ(ReadAnswer(staying.back()).status, 200) << i;
   }
   EXPECT_TRUE(staying[0].AtEnd());
@@ -402,16 +414,17 @@ TEST_F(AdminTest, ReadersThatDoNotReadLockNobodyOut) {
   std::vector<Client> unread;
   for (int i = 0; i < 4; ++i) {
     unread.emplace_back(port(), testing::kSmallWindowBytes);
-    unread.back().Send("GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n");
+    unread.back().Send(
+        "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     ASSERT_TRUE(unread.back().Readable(20'000));
   }
   EXPECT_EQ(Get("/health").status, 200);
   // One that has nothing in flight goes before those that have.
   Client idle(port());
-  idle.Send("GET /health HTTP/1.1\r\n\r\n");
+  idle.Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_EQ(ReadAnswer(idle).status, 200);
   Client next(port());
-  next.Send("GET /health HTTP/1.1\r\n\r\n");
+  next.Send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_EQ(ReadAnswer(next).status, 200);
   EXPECT_EQ(Get("/health").status, 200);
 }
@@ -421,7 +434,7 @@ TEST_F(AdminTest, RequestsOfAClientThatIsGoneAreNotServed) {
   source_.HoldMetrics(true);
   Client client(port());
   std::string bytes;
-  for (int i = 0; i < 500; ++i) bytes += "GET /metrics HTTP/1.1\r\n\r\n";
+  for (int i = 0; i < 500; ++i) bytes += "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
   client.Send(bytes);
   ASSERT_TRUE(AwaitTrue([&] { return source_.metrics_calls() == 1; }));
   client.Reset();

@@ -137,11 +137,11 @@ def bad_http_is_answered(server):
             (b"\x16\x03\x01\x02\x00\x01\x00\xff\xff", b"400"),
             (b"\x00\x00\x00\x1c\x00\x12\x00\x03\x00\x00\x00\x01", b"400"),
             (b"GET /" + b"a" * 100000, b"414"),
-            (b"GET / HTTP/1.1\r\nX: " + b"a" * 100000, b"431"),
-            (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"431"),
-            (b"POST /flags HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
-            (b"POST /flags HTTP/1.1\r\nConnection: close\r\n\r\n", b"411"),
-            (b"POST /flags HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100000, b"431"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 20000, b"431"),
+            (b"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
+            (b"POST /flags HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"411"),
+            (b"POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
             (b"GET / HTTP/3.0\r\n\r\n", b"505")):
         answer = raw(server, content)
         check(answer.startswith(b"HTTP/1.1 " + status), "%.40r: %.60r" % (content, answer))
@@ -154,7 +154,7 @@ def slow_requests_do_not_hold_the_pages(server):
     peers = [socket.create_connection(("127.0.0.1", server.admin_port)) for _ in range(40)]
     try:
         for peer in peers:
-            peer.sendall(b"GET /metrics HTTP/1.1\r\nX:")
+            peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nX:")
         check_equal(ask(server, "GET", "/health")[0], 200, "/health")
         # One of them gets its 408 in time, and the end of its connection.
         ready, _, _ = select.select([peers[0]], [], [], PATIENCE_SECONDS)

@@ -51,8 +51,8 @@ TEST(HttpRequest, EveryPrefixNeedsMore) {
 TEST(HttpRequest, APipelineIsCutExactly) {
   const std::vector<std::string> requests = {
       Get("/a"),
-      "POST /flags HTTP/1.1\r\nContent-Length: 5\r\n\r\na=b&c",
-      "PUT /flags/x HTTP/1.1\r\nTransfer-Encoding: "
+      "POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\na=b&c",
+      "PUT /flags/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
       "chunked\r\n\r\n2\r\n12\r\n1;ext=1\r\n3\r\n0\r\nT: 1\r\n\r\n",
       "GET /b HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
       Get("/c"),
@@ -73,7 +73,7 @@ TEST(HttpRequest, APipelineIsCutExactly) {
 
 TEST(HttpRequest, ChunksAreJoined) {
   const std::string bytes =
-      "POST /flags HTTP/1.1\r\nTransfer-Encoding: "
+      "POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
       "chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n";
   for (size_t size = 1; size < bytes.size(); ++size) {
     EXPECT_EQ(Parse(bytes.substr(0, size)).state, State::kNeedMore) << size;
@@ -83,7 +83,8 @@ TEST(HttpRequest, ChunksAreJoined) {
 
 TEST(HttpRequest, WhatFollowsTheLastChunkIsNoHeader) {
   const HttpRequest request = Parse(
-      "POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Type\r\n\r\n"
+      "POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: "
+      "Content-Type\r\n\r\n"
       "3\r\na=1\r\n0\r\nContent-Type: application/json\r\nOrigin: x\r\n\r\n");
   EXPECT_EQ(request.state, State::kComplete);
   EXPECT_EQ(request.Header("content-type"), "");
@@ -94,12 +95,13 @@ TEST(HttpRequest, WhatFollowsTheLastChunkIsNoHeader) {
 TEST(HttpRequest, ConnectionsEndAsTheVersionSays) {
   EXPECT_FALSE(Parse("GET / HTTP/1.0\r\n\r\n").keep_alive);
   EXPECT_TRUE(Parse("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").keep_alive);
-  EXPECT_FALSE(Parse("GET / HTTP/1.1\r\nConnection: close\r\n\r\n").keep_alive);
+  EXPECT_FALSE(Parse("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").keep_alive);
 }
 
 TEST(HttpRequest, AnOfferToSwitchProtocolsIsPassedOver) {
   const std::string bytes =
-      "GET /health HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n";
+      "GET /health HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: "
+      "h2c\r\n\r\n";
   const HttpRequest request = Parse(bytes + Get("/next"));
   EXPECT_EQ(request.state, State::kComplete);
   EXPECT_EQ(request.frame_bytes, bytes.size());
@@ -117,50 +119,59 @@ TEST(HttpRequest, BadRequestsAreRefusedWithTheirStatus) {
       {std::string("\0\0\0\x1c\0\x12\0\3", 8), 400},
       {"hello\r\n\r\n", 400},
       {"GET\r\n\r\n", 400},
-      {"BREW /pot HTTP/1.1\r\n\r\n", 400},
-      {"GET / HTTP/1.1\r\nno colon here\r\n\r\n", 400},
-      {"GET / HTTP/1.1\r\nA: b\0c\r\n\r\n" + std::string(1, '\0'), 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1x\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413},
-      {"POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2328\r\n" + long_text, 413},
+      {"BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\n\r\n", 400},
+      {"GET http://a/ HTTP/1.1\r\nA: b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", 400},
+      {"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a\r\nno colon here\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a\r\nA: b\0c\r\n\r\n" + std::string(1, '\0'), 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+       400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n", 413},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551615\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2328\r\n" + long_text, 413},
       {"GET /" + long_text, 414},
-      {"GET /" + long_text.substr(0, 3000) + " HTTP/1.1\r\n\r\n", 414},
-      {"GET / HTTP/1.1\r\nA: " + long_text, 431},
-      {"GET / HTTP/1.1\r\nExpect: 100-continue\r\n\r\n", 417},
-      {"CONNECT a:1 HTTP/1.1\r\n\r\n", 405},
+      {"GET /" + long_text.substr(0, 3000) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+      {"GET / HTTP/1.1\r\nHost: a\r\nA: " + long_text, 431},
+      {"GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", 417},
+      {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 405},
       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
       {"GET / HTTP/3.7\r\n\r\n", 505},
       {"GET /\r\n\r\n", 505},
       // The body's extent is not known: what follows the head may be it.
-      {"PUT /flags/a HTTP/1.1\r\n\r\n", 411},
-      {"POST /flags HTTP/1.1\r\nX: 1\r\n\r\nGET / HTTP/1.1\r\n\r\n", 411},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
-      {"GET / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n", 501},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", 501},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n", 501},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\n\r\n", 400},
+      {"PUT /flags/a HTTP/1.1\r\nHost: a\r\n\r\n", 411},
+      {"POST /flags HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 411},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+      {"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 501},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", 501},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n",
+       501},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\n\r\n", 400},
       {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length : 1\r\n\r\nx", 400},
-      {"GET / HTTP/1.1\r\n Content-Length: 1\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\nx", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\nx", 400},
-      {"POST / HTTP/1.1\r\nContent-Length:\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\n 2\r\n\r\nx", 400},
-      {"GET / HTTP/1.1\r\nA: b\rContent-Length: 1\r\n\r\nx", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n0\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n", 400},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 1\r\n\r\nx", 400},
+      {"GET / HTTP/1.1\r\n Content-Length: 1\r\nHost: a\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\nx", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n 2\r\n\r\nx", 400},
+      {"GET / HTTP/1.1\r\nHost: a\r\nA: b\rContent-Length: 1\r\n\r\nx", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n0\r\n\r\n",
+       400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n",
+       400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+       400},
   };
   const HttpDecoder decoder(kLimits);
   for (const BadCase& bad : cases) {
@@ -177,7 +188,7 @@ TEST(HttpRequest, BadRequestsAreRefusedWithTheirStatus) {
 }
 
 TEST(HttpRequest, ABodyThatIsALittleTooLongIsReadAndThenRefused) {
-  const std::string head = "POST /flags HTTP/1.1\r\nContent-Length: 20000\r\n\r\n";
+  const std::string head = "POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n";
   EXPECT_EQ(Parse(head).state, State::kNeedMore);
   EXPECT_EQ(Parse(head).frame_bytes, head.size() + 20000);
   const HttpRequest request = Parse(head + std::string(20000, 'x') + Get("/"));
@@ -216,8 +227,9 @@ TEST(HttpDecoder, DecidesWithinItsLimitWhateverComes) {
   const HttpDecoder decoder(kLimits);
   Random random(7);
   const std::string seeds[] = {
-      Get("/flags"), "POST /flags HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
-      "GET / HTTP/1.1\r\nA: b\r\n", "P", std::string(1, '\0')};
+      Get("/flags"),
+      "POST /flags HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+      "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n", "P", std::string(1, '\0')};
   for (int round = 0; round < 300; ++round) {
     std::string bytes = seeds[random.Below(std::size(seeds))];
     const size_t size = 1 + random.Below(decoder.max_undecided_bytes());
