@@ -397,6 +397,8 @@ TEST(SocketServerStartTest, UntilItStartsItsPortRefusesAndStoppedItRefusesAgain)
   ASSERT_TRUE(server.Open().ok());
   const uint16_t port = server.bound_endpoints()[0].port;
   EXPECT_TRUE(Refuses(port));
+  EXPECT_EQ(server.handler_threads(), 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(server.ResizeHandlerThreads(2)));
   ASSERT_TRUE(server.Start().ok());
   Client client(port);
   client.SendFrame("a");
