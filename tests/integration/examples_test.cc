@@ -295,6 +295,9 @@ TEST_F(KvServerTest, WhatStillWaitsAtTheEndIsAnswered) {
   Client waiting(port_);
   EXPECT_EQ(Ask(waiting, "get key"), "-");
   waiting.SendFrame("wait 600000 key");
+  // Else it may come to a connection that is closed, with nothing under way.
+  EXPECT_TRUE(
+      AwaitTrue([&] { return absl::StrContains(Http("GET /connections"), "\"in_flight\": 1"); }));
   kill(pid_, SIGTERM);
   EXPECT_EQ(waiting.ReadFrame(), "!stopping");
   EXPECT_TRUE(waiting.AtEnd());
