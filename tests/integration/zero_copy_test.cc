@@ -120,6 +120,9 @@ TEST(ZeroCopyTest, TheThresholdChangesOnConnectionsThatAreThere) {
   });
   SocketServer& server = pattern.server.server();
   Client client(pattern.server.port());
+  // Once answered it is with its processor, and on the lists below.
+  client.SendFrame("1");
+  ASSERT_EQ(client.ReadFrame(), Pattern(1, 1));
   int64_t sends = 0;
   // {threshold, whether an answer of 8,000 bytes is sent so}
   for (const auto& [min_bytes, used] : {std::pair(-1, 0), std::pair(8'000, 1), std::pair(8'005, 0),
@@ -140,6 +143,9 @@ TEST(ZeroCopyTest, WhatMayBePinnedChangesOnConnectionsThatAreThere) {
   PatternServer pattern("");
   SocketServer& server = pattern.server.server();
   Client client(pattern.server.port());
+  // Once answered it is with its processor, and on the lists below.
+  client.SendFrame("1");
+  ASSERT_EQ(client.ReadFrame(), Pattern(1, 1));
   constexpr int kAnswerBytes = 8'000 + 4;
   int64_t sends = 0;
   // {the bound, whether an answer, an eighth of it at most, is sent so}
