@@ -34,7 +34,8 @@ COPTS = [
 })
 
 def gyre_cc_library(name, copts = [], **kwargs):
-    native.cc_library(name = name, copts = COPTS + copts, **kwargs)
+    # Everything here is linked statically: no shared library, no second compilation for it.
+    native.cc_library(name = name, copts = COPTS + copts, linkstatic = True, **kwargs)
 
 def gyre_cc_binary(name, copts = [], **kwargs):
     native.cc_binary(name = name, copts = COPTS + copts, **kwargs)
