@@ -1,10 +1,5 @@
 #include "engine/process/start_watch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "engine/base/clock.h"
@@ -12,9 +7,8 @@
 namespace gyre {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 // Three of them may be missed.
-constexpr int64_t kExtendEveryNs = 10'000 * kMs;
+constexpr int64_t kExtendEveryNs = 10'000'000'000;
 constexpr int64_t kExtensionMs = 40'000;
 
 }  // namespace
@@ -25,7 +19,6 @@ StartWatch::StartWatch(const StopSignals& signals, const ServiceNotifier& manage
       manager_(manager),
       last_words_(std::move(last_words)),
       signal_fd_(signals.Descriptor()),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       next_extension_ns_(manager.asked() ? INT64_MIN : kNever),
       thread_("start-watch", static_cast<ThreadBody&>(*this), static_cast<ThreadWaiter&>(*this),
               Clock::Real()) {}
@@ -43,19 +36,9 @@ bool StartWatch::RunOnce(int64_t now_ns) {
 }
 
 void StartWatch::Wait(int64_t now_ns, int64_t deadline_ns) {
-  pollfd entries[2] = {{wake_fd_.get(), POLLIN, 0}, {signal_fd_.get(), POLLIN, 0}};
-  int timeout_ms = -1;
-  if (deadline_ns != kNever) {
-    timeout_ms = static_cast<int>(std::max<int64_t>(0, (deadline_ns - now_ns) / kMs + 1));
-  }
-  poll(entries, 2, timeout_ms);
-  uint64_t count = 0;
-  (void)!read(wake_fd_.get(), &count, sizeof(count));
+  wake_.Wait(signal_fd_.get(), now_ns, deadline_ns);
 }
 
-void StartWatch::Wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_fd_.get(), &one, sizeof(one));
-}
+void StartWatch::Wake() { wake_.Wake(); }
 
 }  // namespace gyre

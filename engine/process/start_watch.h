@@ -24,6 +24,7 @@
 #include "engine/concurrent/thread_runner.h"
 #include "engine/process/service_notifier.h"
 #include "engine/process/stop_signals.h"
+#include "engine/process/wake_fd.h"
 
 namespace gyre {
 
@@ -48,7 +49,7 @@ class StartWatch final : private ThreadBody, private ThreadWaiter {
   const ServiceNotifier& manager_;
   const std::string last_words_;
   const UniqueFd signal_fd_;
-  const UniqueFd wake_fd_;
+  const WakeFd wake_;
   int64_t next_extension_ns_;  // the thread's
   ThreadRunner thread_;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 
 namespace gyre {
@@ -15,13 +14,9 @@ namespace {
 // Read by a signal handler.
 std::atomic<const char*> last_words{nullptr};
 
-// With async-signal-safe calls only.
 void EndOnTheSpot(int signal) {
-  if (const char* words = last_words.load(std::memory_order_relaxed); words != nullptr) {
-    (void)!write(STDERR_FILENO, words, std::strlen(words));
-  }
-  std::signal(signal, SIG_DFL);
-  raise(signal);
+  const char* const words = last_words.load(std::memory_order_relaxed);
+  StopSignals::End(signal, words == nullptr ? "" : words);
 }
 
 }  // namespace
@@ -54,8 +49,9 @@ UniqueFd StopSignals::Descriptor() const {
   return UniqueFd(signalfd(-1, &stop_, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
-void StopSignals::End(int signal, absl::string_view last_words) {
-  (void)!write(STDERR_FILENO, last_words.data(), last_words.size());
+// With async-signal-safe calls only.
+void StopSignals::End(int signal, absl::string_view words) {
+  (void)!write(STDERR_FILENO, words.data(), words.size());
   std::signal(signal, SIG_DFL);
   sigset_t only;
   sigemptyset(&only);
@@ -70,8 +66,6 @@ void StopSignals::EndAtNext(const char* words) const {
   last_words.store(words, std::memory_order_relaxed);
   struct sigaction action = {};
   action.sa_handler = &EndOnTheSpot;
-  // Else the one that it raises would wait for its return.
-  action.sa_flags = SA_NODEFER;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (Asks(signal)) sigaction(signal, &action, nullptr);
   }

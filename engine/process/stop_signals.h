@@ -35,7 +35,7 @@ class StopSignals {
   // Readable while one is there to be taken. Not valid without a descriptor left.
   UniqueFd Descriptor() const;
   // Ends the process as `signal` does which nobody handles, after `last_words` on standard
-  // error. Of a thread that is no signal's handler.
+  // error. Also in a signal's handler.
   [[noreturn]] static void End(int signal, absl::string_view last_words);
   // Whether `signal` asks for the end, and is none of the others.
   bool Asks(int signal) const { return sigismember(&stop_, signal) == 1; }

@@ -1,7 +1,5 @@
 #include "engine/process/takeover.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -17,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
+#include "engine/concurrent/poll_until.h"
 #include "engine/process/takeover_messages.h"
 #include "glog/logging.h"
 
@@ -71,8 +70,8 @@ absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options optio
                                                                    const Clock& clock) {
   GYRE_ASSIGN_OR_RETURN(const UnixName name, UnixNameOf(options.path));
   UniqueFd listen_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  UniqueFd wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!listen_fd.valid() || !wake_fd.valid()) return Failed(options.path, "socket");
+  WakeFd wake;
+  if (!listen_fd.valid() || !wake.valid()) return Failed(options.path, "socket");
   GYRE_RETURN_IF_ERROR(RemoveLeftSocket(options.path, name.address));
   // Nobody else may even connect. The file gets the mode that the socket has; a umask
   // would be that of the files, too, which other threads make meanwhile.
@@ -83,17 +82,16 @@ absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options optio
   }
   if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
   std::unique_ptr<TakeoverPoint> point(
-      new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake_fd)));
+      new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake)));
   GYRE_RETURN_IF_ERROR(point->StartThread());
   return point;
 }
 
-TakeoverPoint::TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd,
-                             UniqueFd wake_fd)
+TakeoverPoint::TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, WakeFd wake)
     : options_(std::move(options)),
       clock_(clock),
       listen_fd_(std::move(listen_fd)),
-      wake_fd_(std::move(wake_fd)) {}
+      wake_(std::move(wake)) {}
 
 TakeoverPoint::~TakeoverPoint() { Close(); }
 
@@ -132,36 +130,31 @@ void TakeoverPoint::Done() {
 
 TakeoverPoint::Successor TakeoverPoint::AwaitServing(int64_t timeout_ms,
                                                      const std::function<bool()>& interrupted) {
-  for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
+  Successor found = Successor::kSilent;
+  const auto is_found = [&] {
     absl::StatusOr<TakeoverPacket> packet = AwaitPacket(successor_.get(), kLookMs);
-    if (packet.ok() && packet->text == kTakeoverServes) return Successor::kServes;
-    if (interrupted()) return Successor::kUnasked;
-    if (!packet.ok() || !packet->text.empty()) continue;
-    // The lock on the data may outlive the connection.
-    if (process_.valid()) (void)Await(process_.get(), kEndMs);
-    return Successor::kEnded;
-  }
-  return Successor::kSilent;
+    if (packet.ok() && packet->text == kTakeoverServes) {
+      found = Successor::kServes;
+    } else if (interrupted()) {
+      found = Successor::kUnasked;
+    } else if (packet.ok() && packet->text.empty()) {
+      // The lock on the data may outlive the connection.
+      if (process_.valid()) (void)Await(process_.get(), kEndMs);
+      found = Successor::kEnded;
+    }
+    return found != Successor::kSilent;
+  };
+  PollUntil(is_found, timeout_ms);
+  return found;
 }
 
-void TakeoverPoint::Wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_fd_.get(), &one, sizeof(one));
-}
+void TakeoverPoint::Wake() { wake_.Wake(); }
 
 int64_t TakeoverPoint::NextDeadlineNs() const { return peer_deadline_ns_; }
 
 void TakeoverPoint::Wait(int64_t now_ns, int64_t deadline_ns) {
   // One peer at a time; the next waits in the backlog. One that committed says no more.
-  pollfd entries[2] = {{wake_fd_.get(), POLLIN, 0}, {listen_fd_.get(), POLLIN, 0}};
-  if (peer_.valid()) entries[1].fd = peer_.get();
-  int timeout_ms = -1;
-  if (deadline_ns != kNever) {
-    timeout_ms = static_cast<int>(std::max<int64_t>(0, (deadline_ns - now_ns + kMs - 1) / kMs));
-  }
-  poll(entries, 2, timeout_ms);
-  uint64_t count = 0;
-  (void)!read(wake_fd_.get(), &count, sizeof(count));
+  wake_.Wait(peer_.valid() ? peer_.get() : listen_fd_.get(), now_ns, deadline_ns);
 }
 
 bool TakeoverPoint::RunOnce(int64_t now_ns) {
@@ -341,23 +334,28 @@ absl::Status Takeover::Commit() {
 
 absl::Status Takeover::AwaitDone(int64_t timeout_ms) {
   bool gone = false;  // the connection; the process may still end
-  for (int64_t waited_ms = 0; waited_ms < timeout_ms; waited_ms += kLookMs) {
+  absl::Status status;
+  // True: `status` says how it ended.
+  const auto is_over = [&] {
     if (gone) {
-      if (!process_.valid() || Await(process_.get(), kLookMs)) {
-        LOG(WARNING) << "process " << pid_ << " ended without handing over; its logs are recovered";
-        return absl::OkStatus();
-      }
-    } else {
-      absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
-      if (packet.ok() && packet->text == kTakeoverDone) return absl::OkStatus();
-      if (packet.ok()) GYRE_RETURN_IF_ERROR(RefusalIn(packet->text));
-      gone = packet.ok();
-      if (!gone && !absl::IsDeadlineExceeded(packet.status()) &&
-          !absl::IsUnavailable(packet.status())) {
-        return packet.status();
-      }
+      if (process_.valid() && !Await(process_.get(), kLookMs)) return false;
+      LOG(WARNING) << "process " << pid_ << " ended without handing over; its logs are recovered";
+      return true;
     }
-  }
+    absl::StatusOr<TakeoverPacket> packet = AwaitPacket(peer_.get(), kLookMs);
+    if (!packet.ok()) {
+      if (absl::IsDeadlineExceeded(packet.status()) || absl::IsUnavailable(packet.status())) {
+        return false;
+      }
+      status = packet.status();
+      return true;
+    }
+    if (packet->text == kTakeoverDone) return true;
+    status = RefusalIn(packet->text);
+    gone = status.ok();
+    return !gone;
+  };
+  if (PollUntil(is_over, timeout_ms)) return status;
   return absl::DeadlineExceededError(
       absl::StrCat("process ", pid_, gone ? " let this one go" : " handed its sockets over",
                    " and does not end; it still holds the data directory"));

@@ -33,6 +33,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/network/accept/listen_socket.h"
+#include "engine/process/wake_fd.h"
 
 namespace gyre {
 
@@ -93,7 +94,7 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   const std::vector<ListenSocket>& sockets() const { return sockets_; }
 
  private:
-  TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, UniqueFd wake_fd);
+  TakeoverPoint(Options options, const Clock& clock, UniqueFd listen_fd, WakeFd wake);
   absl::Status StartThread();
 
   bool RunOnce(int64_t now_ns) override;
@@ -113,7 +114,7 @@ class TakeoverPoint final : private ThreadBody, private ThreadWaiter {
   const Clock& clock_;
   ThreadOwner owner_;
   UniqueFd listen_fd_;
-  const UniqueFd wake_fd_;
+  const WakeFd wake_;
   // The thread's while it runs.
   UniqueFd peer_;        // who asks
   std::string refusal_;  // "": it is offered what there is

@@ -11,6 +11,7 @@
 #include "engine/broker/broker_lanes.h"
 #include "engine/broker/served_apis.h"
 #include "engine/concurrent/continuation.h"
+#include "engine/concurrent/poll_until.h"
 #include "engine/concurrent/thread_runner.h"
 #include "engine/memory/memory_limit.h"
 #include "engine/network/memory_plan.h"
@@ -311,16 +312,16 @@ void BrokerServer::Drain() {
   State& state = *state_;
   if (std::exchange(state.drained, true)) return;
   state.server->BeginDrain();
-  int64_t left_ms = drain_timeout_ms();
-  bool drained = false;
-  while (!drained && left_ms > 0) {
+  const int64_t timeout_ms = drain_timeout_ms();
+  const auto drained = [&state, slice_ms = std::min(timeout_ms, kDrainSliceMs)] {
     // A fetch that waits for data is answered with what there is; one may still
     // have come in since the last look.
     state.broker->CompleteDelayedFetches();
-    drained = state.server->Drain(std::min(left_ms, kDrainSliceMs));
-    left_ms -= kDrainSliceMs;
+    return state.server->Drain(slice_ms);
+  };
+  if (timeout_ms <= 0 || !PollUntil(drained, timeout_ms)) {
+    LOG(WARNING) << "connections that did not end in time are cut";
   }
-  if (!drained) LOG(WARNING) << "connections that did not end in time are cut";
 }
 
 // From the outside in. What still waits in purgatory was dropped, and the log-io
