@@ -14,9 +14,6 @@
 
 namespace gyre {
 
-// In front of a request.
-inline constexpr int64_t kLengthBytes = 4;
-
 struct MemoryPlan {
   int64_t slab_bytes = 0;
   int64_t ring_bytes = 0;     // of every processor's receive buffers

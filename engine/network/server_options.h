@@ -56,6 +56,8 @@ bool ParseDispatch(absl::string_view text, Dispatch* out);
 bool ParseAcceptMode(absl::string_view text, AcceptMode* out);  // "acceptor", "reuseport"
 bool ParseFileTransfer(absl::string_view text, FileTransfer* out);
 
+// In front of a request, on the wire and in memory.
+inline constexpr int64_t kLengthBytes = 4;
 // The most threads of a kind, and the most requests in a lane.
 inline constexpr int32_t kMaxNetworkThreads = 256;
 inline constexpr int32_t kMaxIoThreads = 1024;

@@ -12,8 +12,6 @@
 namespace gyre {
 namespace {
 
-// In front of a request.
-constexpr int64_t kPrefixBytes = 4;
 constexpr int64_t kGiB = int64_t{1} << 30;
 // The kernel's bound on a ring of provided buffers (io_uring_register_buf_ring(3)).
 constexpr int64_t kMaxReceiveBuffers = 32'768;
@@ -116,7 +114,7 @@ absl::Status CheckConnection(const SocketServerOptions& options,
   }));
   if (options.queued_max_request_bytes <= 0) return absl::OkStatus();
   return Check({"queued_max_request_bytes", options.queued_max_request_bytes,
-                connection.socket_request_max_bytes + kPrefixBytes, INT64_MAX});
+                connection.socket_request_max_bytes + kLengthBytes, INT64_MAX});
 }
 
 absl::Status CheckProcessor(const ProcessorOptions& processor) {

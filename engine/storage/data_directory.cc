@@ -88,6 +88,10 @@ std::string Get(const Properties& properties, const std::string& key) {
 
 }  // namespace
 
+std::string DataDirectory::LockPathOf(absl::string_view path) {
+  return absl::StrCat(path, "/", kLockName);
+}
+
 std::string DataDirectory::PathOf(absl::string_view name) const {
   return absl::StrCat(path_, "/", name);
 }
@@ -109,7 +113,7 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(
 }
 
 absl::Status DataDirectory::Lock() {
-  absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system_.Lock(PathOf(kLockName));
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system_.Lock(LockPathOf(path_));
   if (absl::IsFailedPrecondition(lock.status())) {
     return absl::FailedPreconditionError(
         "in use by another process; stop that one or give another directory with --log_dirs");

@@ -58,6 +58,8 @@ class DataDirectory {
   const std::string& cluster_id() const { return cluster_id_; }
   const Uuid& directory_id() const { return directory_id_; }
   int32_t node_id() const { return node_id_; }
+  // The file whose lock says that a process has the directory at `path`.
+  static std::string LockPathOf(absl::string_view path);
   // True when meta.properties was made by this Open.
   bool is_new() const { return is_new_; }
   // How the last process left it. A new directory counts as clean.

@@ -47,7 +47,7 @@ absl::Status CheckAdmin(const BrokerServerOptions& options) {
 // As Open would find it out: whether this user may make files in directory `path`, and use
 // the lock that is there.
 absl::Status CheckWritable(const std::string& log_dir, const std::string& path) {
-  const std::string lock = absl::StrCat(path, "/.lock");
+  const std::string lock = DataDirectory::LockPathOf(path);
   for (const auto& [file, mode] : {std::pair{path, W_OK | X_OK}, std::pair{lock, R_OK | W_OK}}) {
     if (faccessat(AT_FDCWD, file.c_str(), mode, AT_EACCESS) == 0 || errno == ENOENT) continue;
     return absl::PermissionDeniedError(absl::StrCat(

@@ -14,6 +14,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/network/socket_server.h"
 #include "engine/process/reexecution.h"
+#include "engine/storage/data_directory.h"
 #include "glog/logging.h"
 
 namespace gyre {
@@ -66,7 +67,7 @@ bool IsLocked(const std::string& path) {
 }  // namespace
 
 absl::Status WithHolder(const BrokerServerOptions& options, absl::Status status) {
-  if (!absl::IsAlreadyExists(status) || !IsLocked(absl::StrCat(options.log_dir, "/.lock"))) {
+  if (!absl::IsAlreadyExists(status) || !IsLocked(DataDirectory::LockPathOf(options.log_dir))) {
     return status;
   }
   return absl::AlreadyExistsError(

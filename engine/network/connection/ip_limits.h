@@ -1,6 +1,5 @@
 // Kafka's max.connections.per.ip.overrides: "host:count,host:count"; rates are written the
-// same way. A host is a
-// name or a literal; an IPv6 one may stand in brackets.
+// same way. A host is a name or a literal; an IPv6 one may stand in brackets.
 #ifndef GYRE_ENGINE_NETWORK_CONNECTION_IP_LIMITS_H_
 #define GYRE_ENGINE_NETWORK_CONNECTION_IP_LIMITS_H_
 

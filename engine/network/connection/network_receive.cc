@@ -186,8 +186,9 @@ void NetworkReceive::Grow(uint32_t capacity_bytes, ReceiveMemory& memory) {
 NetworkReceive::Status NetworkReceive::DecideAssembly(const FrameDecoder& decoder,
                                                       ReceiveMemory& memory, const char** reason) {
   // More than the largest frame is none, and could wait for memory for ever.
-  const int64_t max_bytes = std::min(
-      {int64_t{decoder.max_undecided_bytes()}, int64_t{kSlabMaxBytes}, memory.max_frame_bytes});
+  const int64_t max_bytes =
+      std::min({int64_t{decoder.max_undecided_bytes()}, int64_t{FrameDecoder::kMostUndecidedBytes},
+                memory.max_frame_bytes});
   while (total_bytes_ == 0) {
     if (pending_bytes_ == 0) return Status::kNeedMore;
     const auto take = static_cast<uint32_t>(

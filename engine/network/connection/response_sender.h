@@ -76,8 +76,9 @@ class ResponseSender {
   ConnectionSlot* OnZeroCopy(const uring::Completion& completion);
   // Cancels the send in flight (SendOperation::kZeroCopy).
   void CancelZeroCopy(ConnectionSlot& slot) { zero_copy_.Cancel(slot); }
-  // The ring has the slab as fixed buffers.
+  // As ZeroCopySends'.
   int64_t zero_copy_excess_bytes() const { return zero_copy_.excess_bytes(); }
+  // The ring has the slab as fixed buffers.
   void OnSlabRegistered() { zero_copy_.OnSlabRegistered(); }
   // Nothing of the slot is in flight and nothing more will be sent.
   void Abandon(ConnectionSlot& slot);
