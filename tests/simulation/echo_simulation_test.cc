@@ -16,6 +16,7 @@
 #include "glog/logging.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/sim_answers.h"
+#include "tests/simulation/sim_file.h"
 #include "tests/simulation/sim_run.h"
 #include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
@@ -34,8 +35,6 @@ enum Manner : char {
   kSilent = 's',   // by nothing
   kClose = 'c',    // by closing
 };
-
-char FileByte(size_t position) { return static_cast<char>(position * 131 >> 4); }
 
 class EchoHandler final : public RequestHandler {
  public:
@@ -176,7 +175,7 @@ class Client {
       StoreBigEndian<int32_t>(payload.data() + 5, size);
       std::string answer = payload;
       for (int32_t i = 0; i < size; ++i) {
-        answer.push_back(FileByte(static_cast<size_t>(position + i)));
+        answer.push_back(FileByte(position + i));
       }
       answers_.Expect(std::move(answer));
     } else {
@@ -256,10 +255,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   SimRun run(seed);
   Random& random = run.random;
   FaultInjectingFileSystem disk(random.Next());
-  const absl::StatusOr<FileRef> file = disk.Open("/file", OpenMode::kCreate);
-  std::string content;
-  for (size_t i = 0; i < kFileBytes; ++i) content.push_back(FileByte(i));
-  ASSERT_TRUE((*file)->WriteAll(0, content.data(), content.size()).ok());
+  const FileRef file = MakeFile(disk, kFileBytes);
   if (random.OneIn(4)) disk.SetShortIoOneIn(4);
 
   SimServerOptions options = SimServerOptions::Tight(random.Next());
@@ -278,7 +274,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
     options.processor.response_stall_ms = random.Between(10, 1'000);
   }
   if (random.OneIn(4)) options.quotas.max_connections = 2;
-  EchoHandler handler(random.Next(), *file);
+  EchoHandler handler(random.Next(), file);
   SimServer server(random.Next(), options, run.clock, run.network);
   server.Start(handler, run.scheduler);
   run.AddNetwork(2);
@@ -310,9 +306,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   run.Stop(server, /*drain=*/random.OneIn(2));
   EXPECT_EQ(server.Leaks(), "");
   EXPECT_EQ(run.network.open_sockets(), 1u) << "the listener alone";
-  total->closed_for_memory += server.Metric("network_partial_requests_broken_total") +
-                              server.Metric("network_responses_shed_total") +
-                              server.Metric("network_responses_stalled_total");
+  total->closed_for_memory += server.closed_for_memory();
   total->steps += run.scheduler.steps();
   total->resizes += server.resizes();
 }

@@ -19,6 +19,7 @@
 #include "glog/logging.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/sim_answers.h"
+#include "tests/simulation/sim_file.h"
 #include "tests/simulation/sim_run.h"
 #include "tests/simulation/sim_seeds.h"
 #include "tests/simulation/sim_server.h"
@@ -29,8 +30,6 @@ namespace {
 constexpr uint16_t kPort = 9092;
 constexpr int32_t kFileBytes = 30'000;
 constexpr int kRequestsPerClient = 25;
-
-char FileByte(int32_t position) { return static_cast<char>(position * 131 >> 4); }
 
 // The fixed front of a request; an answer is the whole frame and then the file's bytes.
 enum Manner : char { kEcho = 'e', kDelayed = 'd', kSilent = 's', kLast = 'l' };
@@ -324,10 +323,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   SimRun run(seed);
   Random& random = run.random;
   FaultInjectingFileSystem disk(random.Next());
-  const absl::StatusOr<FileRef> file = disk.Open("/file", OpenMode::kCreate);
-  std::string content;
-  for (int32_t i = 0; i < kFileBytes; ++i) content.push_back(FileByte(i));
-  ASSERT_TRUE((*file)->WriteAll(0, content.data(), content.size()).ok());
+  const FileRef file = MakeFile(disk, kFileBytes);
   if (random.OneIn(4)) disk.SetShortIoOneIn(4);
 
   SimServerOptions options = SimServerOptions::Tight(random.Next());
@@ -343,7 +339,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
     options.processor.response_budget_processors = options.processors;
     options.processor.response_stall_ms = random.Between(10, 1'000);
   }
-  Handler handler(random.Next(), *file);
+  Handler handler(random.Next(), file);
   SimServer server(random.Next(), options, run.clock, run.network);
   server.Start(handler, run.scheduler);
   run.AddNetwork(2);
@@ -384,9 +380,7 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
     total->answered += client->answered();
     total->ended += client->ended();
   }
-  total->closed_for_memory += server.Metric("network_partial_requests_broken_total") +
-                              server.Metric("network_responses_shed_total") +
-                              server.Metric("network_responses_stalled_total");
+  total->closed_for_memory += server.closed_for_memory();
   total->resizes += server.resizes();
 }
 

@@ -73,6 +73,11 @@ class SimServer {
   // The bodies end where they are, as when the machine goes down.
   void Halt();
   int64_t Metric(absl::string_view name) const { return registry_.Value(name).value_or(-1); }
+  // Connections that were closed because memory was short.
+  int64_t closed_for_memory() const {
+    return Metric("network_partial_requests_broken_total") +
+           Metric("network_responses_shed_total") + Metric("network_responses_stalled_total");
+  }
   // What is still held when nothing should be: bytes, buffers, connections.
   // Empty when all is given back.
   std::string Leaks() const;
