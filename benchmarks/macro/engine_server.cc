@@ -3,6 +3,7 @@
 // echoed, as benchmarks/peers/*_echo do.
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "benchmarks/sockets.h"
 #include "engine/base/endian.h"
@@ -30,11 +31,11 @@ class Handler final : public gyre::RequestHandler {
   explicit Handler(gyre::FileRef file, int64_t file_bytes)
       : file_(std::move(file)), file_bytes_(file_bytes) {}
 
-  void Start(gyre::Request* request) override {
+  void Start(gyre::RequestPtr request) override {
     if (request->frame().size() == gyre::bench::kRangeRequestBytes - sizeof(int32_t)) {
-      Range(request);
+      Range(std::move(request));
     } else {
-      Echo(request);
+      Echo(std::move(request));
     }
   }
   bool RunsInline(const gyre::Request&) const override { return true; }
@@ -42,21 +43,21 @@ class Handler final : public gyre::RequestHandler {
   void SetBuffers(gyre::BufferAllocator* buffers) { buffers_ = buffers; }
 
  private:
-  void Echo(gyre::Request* request) const {
+  void Echo(gyre::RequestPtr request) const {
     const absl::string_view frame = request->frame();
     const auto size_bytes = static_cast<uint32_t>(frame.size());
     gyre::Buffer answer = buffers_->Allocate(sizeof(int32_t) + size_bytes);
     gyre::StoreBigEndian<int32_t>(answer.data(), static_cast<int32_t>(size_bytes));
     std::memcpy(answer.data() + sizeof(int32_t), frame.data(), size_bytes);
-    request->Reply(gyre::NetworkSend(std::move(answer)));
+    request.Reply(gyre::NetworkSend(std::move(answer)));
   }
 
-  void Range(gyre::Request* request) const {
+  void Range(gyre::RequestPtr request) const {
     const char* frame = request->frame().data();
     const auto position = gyre::LoadBigEndian<int64_t>(frame);
     const auto size_bytes = gyre::LoadBigEndian<int32_t>(frame + sizeof(int64_t));
     if (position < 0 || size_bytes < 0 || position > file_bytes_ - size_bytes) {
-      return request->CloseConnection("a range outside the file");
+      return request.CloseConnection("a range outside the file");
     }
     gyre::Buffer header = buffers_->Allocate(gyre::bench::kRangeHeaderBytes);
     std::memset(header.data(), 0, header.size_bytes());
@@ -65,7 +66,7 @@ class Handler final : public gyre::RequestHandler {
         static_cast<int32_t>(gyre::bench::kRangeHeaderBytes - sizeof(int32_t)) + size_bytes);
     gyre::NetworkSend send(std::move(header));
     send.Append(gyre::FileSlice{file_, position, size_bytes});
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
 
   const gyre::FileRef file_;

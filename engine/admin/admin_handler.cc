@@ -178,7 +178,7 @@ AdminHandler::AdminHandler(AdminSource& source, const HttpLimits& limits, AdminW
       metrics->AddCounter("gyre_admin_refused_total", "Of these, with a status from 400 on.");
 }
 
-void AdminHandler::Start(Request* request) {
+void AdminHandler::Start(RequestPtr request) {
   HttpRequest http = ParseHttpRequest(request->frame(), limits_);
   if (http.state == HttpRequest::State::kNeedMore) {
     http.refusal = 408;
@@ -193,9 +193,9 @@ void AdminHandler::Start(Request* request) {
   NetworkSend send(EncodeHttpResponse(response, http.method == "HEAD", http.keep_alive,
                                       clock_.WallTimeMs() / 1000));
   if (http.keep_alive) {
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   } else {
-    request->ReplyThenClose(std::move(send));
+    request.ReplyThenClose(std::move(send));
   }
 }
 

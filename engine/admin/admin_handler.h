@@ -37,7 +37,7 @@ class AdminHandler final : public RequestHandler {
   AdminHandler(AdminSource& source, const HttpLimits& limits, AdminWrites writes,
                const Clock& clock, MetricRegistry* metrics);
 
-  void Start(Request* request) override;
+  void Start(RequestPtr request) override;
 
   // The answer to a request from `peer` ("127.0.0.1:50312").
   HttpResponse Answer(const HttpRequest& request, absl::string_view peer);

@@ -2,23 +2,18 @@
 // only when more are out than ever before. The one that came back last is lent first,
 // because it is in the cache.
 //
-// With kRests > 0 one that came back rests until so many others have: a pointer that
-// somebody kept is found out before it points to another's object.
-//
 // Threads: one at a time.
 // Owns: the objects, lent ones too.
 #ifndef GYRE_ENGINE_BASE_OBJECT_POOL_H_
 #define GYRE_ENGINE_BASE_OBJECT_POOL_H_
 
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace gyre {
 
-template <typename T, size_t kMadeAtOnce, size_t kRests = 0>
+template <typename T, size_t kMadeAtOnce>
 class ObjectPool {
  public:
   ObjectPool() = default;
@@ -32,14 +27,15 @@ class ObjectPool {
     free_.pop_back();
     return object;
   }
-  void Release(T* object) {
-    if constexpr (kRests > 0) {
-      object = std::exchange(resting_[next_resting_++ % kRests], object);
-      if (object == nullptr) return;
-    }
-    free_.push_back(object);
-  }
+  void Release(T* object) { free_.push_back(object); }
 
+  // Those that are lent and those that are not.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const std::unique_ptr<T[]>& objects : made_) {
+      for (size_t i = 0; i < kMadeAtOnce; ++i) visit(objects[i]);
+    }
+  }
   size_t made() const { return made_.size() * kMadeAtOnce; }
 
  private:
@@ -52,8 +48,6 @@ class ObjectPool {
 
   std::vector<std::unique_ptr<T[]>> made_;
   std::vector<T*> free_;
-  std::array<T*, kRests> resting_ = {};
-  size_t next_resting_ = 0;
 };
 
 }  // namespace gyre

@@ -78,36 +78,36 @@ bool ApiRequestHandler::RunsAlone(const Request& request) const {
   return api == nullptr || api->pipelining == Pipelining::kAlone;
 }
 
-void ApiRequestHandler::Start(Request* request) {
+void ApiRequestHandler::Start(RequestPtr request) {
   const absl::string_view frame = request->frame();
   if (frame.size() < kFixedHeaderBytes) {
-    return request->CloseConnection("frame is shorter than a request header");
+    return request.CloseConnection("frame is shorter than a request header");
   }
   wire::Reader prefix(frame);
   const int16_t key = prefix.ReadInt16();
   const int16_t version = prefix.ReadInt16();
   const int32_t correlation_id = prefix.ReadInt32();
   const ServedApi* api = FindServedApi(static_cast<ApiKey>(key));
-  if (api == nullptr) return request->CloseConnection("api is not served");
+  if (api == nullptr) return request.CloseConnection("api is not served");
   request->api = key;
   request->api_version = version;
   if (version < api->min_version || version > api->max_version) {
     if (api->key != ApiKey::kApiVersions) {
-      return request->CloseConnection("api version is not served");
+      return request.CloseConnection("api version is not served");
     }
-    return ReplyUnsupportedApiVersions(RequestContext(request, &allocator_,
+    return ReplyUnsupportedApiVersions(RequestContext(std::move(request), &allocator_,
                                                       &services_.metrics.errors, api->key, version,
                                                       correlation_id, "", ""));
   }
   wire::Reader reader(frame);
   proto::RequestHeader header;
   if (!proto::DecodeRequestHeader(reader, header)) {
-    return request->CloseConnection("malformed request header");
+    return request.CloseConnection("malformed request header");
   }
   request->client_id.Set(header.client_id.value_or(""));
   HandlerOf(api->key)(
-      services_, RequestContext(request, &allocator_, &services_.metrics.errors, api->key, version,
-                                correlation_id, header.client_id.value_or(""),
+      services_, RequestContext(std::move(request), &allocator_, &services_.metrics.errors,
+                                api->key, version, correlation_id, header.client_id.value_or(""),
                                 reader.ReadRaw(reader.remaining())));
 }
 

@@ -20,7 +20,7 @@ class ApiRequestHandler : public RequestHandler {
   ApiRequestHandler(const BrokerServices& services, BufferAllocator& allocator)
       : services_(services), allocator_(allocator) {}
 
-  void Start(Request* request) override;
+  void Start(RequestPtr request) override;
   // By the api's row in served_apis.h; a frame that is none is closed on, at once.
   bool RunsInline(const Request& request) const override;
   int LaneOf(const Request& request) const override;

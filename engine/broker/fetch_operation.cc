@@ -17,11 +17,11 @@ constexpr int32_t kNoReplica = -1;
 
 }  // namespace
 
-FetchOperation::FetchOperation(const BrokerServices& services, const RequestContext& context,
+FetchOperation::FetchOperation(const BrokerServices& services, RequestContext context,
                                const proto::FetchRequest& request)
     : DelayedOperation(std::max<int32_t>(request.max_wait_ms, 0)),
       services_(services),
-      context_(context),
+      context_(std::move(context)),
       replica_id_(request.replica_id),
       read_committed_(request.isolation_level == kReadCommitted),
       max_wait_ms_(request.max_wait_ms),

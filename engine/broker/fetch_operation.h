@@ -26,7 +26,7 @@ namespace gyre {
 
 class FetchOperation final : public DelayedOperation {
  public:
-  FetchOperation(const BrokerServices& services, const RequestContext& context,
+  FetchOperation(const BrokerServices& services, RequestContext context,
                  const proto::FetchRequest& request);
 
   // Leads to the answer, now or later. Call once.

@@ -14,11 +14,11 @@ constexpr int64_t kNoOffset = -1;
 
 }  // namespace
 
-ProduceOperation::ProduceOperation(const BrokerServices& services, const RequestContext& context,
+ProduceOperation::ProduceOperation(const BrokerServices& services, RequestContext context,
                                    const proto::ProduceRequest& request)
     : DelayedOperation(std::max<int32_t>(request.timeout_ms, 0)),
       services_(services),
-      context_(context),
+      context_(std::move(context)),
       acks_(request.acks) {}
 
 void ProduceOperation::Prepare(const proto::ProduceRequest& request, ErrorCode request_error) {

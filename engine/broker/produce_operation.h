@@ -31,7 +31,7 @@ inline constexpr int16_t kAcksAll = -1;
 
 class ProduceOperation final : public DelayedOperation {
  public:
-  ProduceOperation(const BrokerServices& services, const RequestContext& context,
+  ProduceOperation(const BrokerServices& services, RequestContext context,
                    const proto::ProduceRequest& request);
 
   // Appends every batch, or, with an error, tells it to every partition and

@@ -29,9 +29,8 @@ NetworkSend AssembleResponse(Buffer buffer, const wire::Writer& writer,
   return send;
 }
 
-void RequestContext::Send(Buffer buffer, const wire::Writer& writer,
-                          absl::Span<FileSlice> slices) const {
-  request_->Reply(AssembleResponse(std::move(buffer), writer, slices));
+void RequestContext::Send(Buffer buffer, const wire::Writer& writer, absl::Span<FileSlice> slices) {
+  request_.Reply(AssembleResponse(std::move(buffer), writer, slices));
 }
 
 }  // namespace gyre

@@ -31,8 +31,9 @@ class ListenerHandlers final : private RequestHandler {
   RequestHandler& ForDataPlane() { return *for_data_plane_; }
 
  private:
-  void Start(Request* request) override {
-    Of(static_cast<size_t>(request->session().listener->index)).Start(request);
+  void Start(RequestPtr request) override {
+    RequestHandler& handler = Of(static_cast<size_t>(request->session().listener->index));
+    handler.Start(std::move(request));
   }
 
   int16_t ApiOf(const Request& request) const override {

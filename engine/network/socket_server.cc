@@ -19,6 +19,11 @@ SocketServer::SocketServer(SocketServerOptions options, RequestHandler& handler)
 SocketServer::~SocketServer() {
   CHECK(!state_->RunsHere()) << "a server is not destroyed by its own handler";
   state_->Stop();
+  if (const int64_t held = state_->HeldByHandlers(); held > 0) {
+    LOG(DFATAL) << held << " requests or throttle tokens outlive their server: answer, end or drop"
+                << " them before it goes. What they refer to is never freed";
+    (void)state_.release();
+  }
 }
 
 absl::Status SocketServer::Open() {

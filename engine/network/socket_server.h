@@ -15,7 +15,9 @@
 // Borrows: the handler, the clock and the metric registry, which outlive it.
 // Invariant: after Stop returns no handler is called any more; a Reply that comes
 // later is dropped, and every Reply has returned before the server is destroyed (so
-// whoever answers later, such as a timer's thread, is joined in between).
+// whoever answers later, such as a timer's thread, is joined in between). RequestPtrs
+// and tokens that outlive it end a debug build; else that is logged, and what they refer to
+// is never freed.
 #ifndef GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 #define GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 

@@ -289,6 +289,12 @@ void SocketServer::State::Stop() {
   for (const auto& listener : listeners) listener->JoinProcessors();
 }
 
+int64_t SocketServer::State::HeldByHandlers() const {
+  int64_t count = 0;
+  for (const auto& listener : listeners) count += listener->processors().HeldByHandlers();
+  return count;
+}
+
 bool SocketServer::State::RunsHere() const {
   const auto runs_here = [](const NetworkPlane& plane) {
     return plane.handlers() != nullptr && plane.handlers()->runs_here();

@@ -57,6 +57,8 @@ struct SocketServer::State final : private ConnectionQuotas::ExcessListener,
   bool RunsHere() const;
   int64_t OpenConnections() const;
   bool AwaitNoConnections(int64_t deadline_ms) const;
+  // As ProcessorPool has it, of all.
+  int64_t HeldByHandlers() const;
   void Stop();
   // ConnectionQuotas::ExcessListener.
   void OnExcessConnections() override;

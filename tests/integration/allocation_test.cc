@@ -65,44 +65,44 @@ class Handler {
   }
   void AnswerHeld() {
     MutexLock lock(mutex_);
-    for (gyre::Request* request : held_) request->Reply(NetworkSend(Prefixed(1, 0)));
+    for (RequestPtr& request : held_) request.Reply(NetworkSend(Prefixed(1, 0)));
     held_.clear();
   }
 
-  void operator()(gyre::Request* request) {
+  void operator()(gyre::RequestPtr request) {
     switch (request->frame()[0]) {
       case kLargeAnswer: {
         NetworkSend send(Prefixed(kHalfAnswerBytes, kHalfAnswerBytes));
         Buffer rest = memory_->Allocate(kHalfAnswerBytes);
         std::memset(rest.data(), 'r', rest.size_bytes());
         send.Append(std::move(rest));
-        return request->Reply(std::move(send));
+        return request.Reply(std::move(send));
       }
       case kFile:
-        return ReplySlice(request, kFileBytes);
+        return ReplySlice(std::move(request), kFileBytes);
       case kSmallSlice:
-        return ReplySlice(request, kSmallSliceBytes);
+        return ReplySlice(std::move(request), kSmallSliceBytes);
       case kThrottle:
         request->Throttle(1'000'000);
-        return Echo(request);
+        return Echo(std::move(request));
       case kCloseAfter:
-        return request->ReplyThenClose(NetworkSend(Prefixed(1, 0)));
+        return request.ReplyThenClose(NetworkSend(Prefixed(1, 0)));
       case kCloseNow:
-        return request->CloseConnection(nullptr);
+        return request.CloseConnection(nullptr);
       case kNoAnswer:
-        return request->ReplyNothing();
+        return request.ReplyNothing();
       case kAllocate:
         delete new volatile char[request->frame().size()];
-        return Echo(request);
+        return Echo(std::move(request));
       case kHold: {
         MutexLock lock(mutex_);
-        held_.push_back(request);
+        held_.push_back(std::move(request));
         return;
       }
       case kLargeFrame:
-        return request->Reply(NetworkSend(Prefixed(1, 0)));
+        return request.Reply(NetworkSend(Prefixed(1, 0)));
       default:
-        return Echo(request);
+        return Echo(std::move(request));
     }
   }
 
@@ -116,21 +116,21 @@ class Handler {
     std::memset(buffer.data() + sizeof(int32_t), 'h', bytes);
     return buffer;
   }
-  void Echo(gyre::Request* request) const {
+  void Echo(gyre::RequestPtr request) const {
     const absl::string_view frame = request->frame();
     Buffer answer = Prefixed(frame.size(), 0);
     std::memcpy(answer.data() + sizeof(int32_t), frame.data(), frame.size());
-    request->Reply(NetworkSend(std::move(answer)));
+    request.Reply(NetworkSend(std::move(answer)));
   }
-  void ReplySlice(gyre::Request* request, size_t bytes) const {
+  void ReplySlice(gyre::RequestPtr request, size_t bytes) const {
     NetworkSend send(Prefixed(8, bytes));
     send.Append(FileSlice{file.file(), 0, static_cast<int64_t>(bytes)});
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
 
   BufferAllocator* memory_ = nullptr;
   Mutex mutex_;
-  std::vector<gyre::Request*> held_ ABSL_GUARDED_BY(mutex_);
+  std::vector<gyre::RequestPtr> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Mode {
@@ -147,7 +147,7 @@ class AllocationTest : public ::testing::TestWithParam<Mode> {
   }
   void Start(const std::function<void(SocketServerOptions&)>& change = {}) {
     server_ = std::make_unique<TestServer>(
-        "", [this](gyre::Request* request) { handler_(request); },
+        "", [this](gyre::RequestPtr request) { handler_(std::move(request)); },
         [&](SocketServerOptions& options) {
           options.accept_mode = GetParam().accept;
           options.processor.connection.dispatch = GetParam().dispatch;

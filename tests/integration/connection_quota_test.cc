@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,7 @@ struct Mode {
 class ConnectionQuotaTest : public ::testing::TestWithParam<Mode> {
  protected:
   std::unique_ptr<TestServer> Serve(std::function<void(SocketServerOptions&)> change,
-                                    std::function<void(Request*)> start = Echo) {
+                                    std::function<void(RequestPtr)> start = Echo) {
     return std::make_unique<TestServer>(GetParam().disabled, std::move(start),
                                         [&](SocketServerOptions& options) {
                                           options.accept_mode = GetParam().accept_mode;
@@ -283,14 +284,14 @@ TEST_P(ConnectionQuotaTest, EveryProcessorGetsConnections) {
         options.num_network_threads = 3;
         options.processor.connection.dispatch = Dispatch::kInline;
       },
-      [&](Request* request) {
+      [&](RequestPtr request) {
         char name[16] = "";
         pthread_getname_np(pthread_self(), name, sizeof(name));
         {
           MutexLock lock(mutex);
           ++by_thread[name];
         }
-        Echo(request);
+        Echo(std::move(request));
       });
   std::vector<Client> clients;
   for (int i = 0; i < 90; ++i) {

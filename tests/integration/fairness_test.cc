@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -67,13 +68,13 @@ TEST_P(FairnessTest, AFullLaneParksItsOwnConnectionsAndTheOtherPasses) {
   Turnstile turnstile;
   std::atomic<int> flood_at_control{-1};
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame()[0] == 'f') {
           turnstile.Pass();
         } else {
           flood_at_control = turnstile.arrived();
         }
-        Echo(request);
+        Echo(std::move(request));
       },
       TwoLanesAndOneHandler);
   server->handler().lane_of = FloodIsLaneOne;
@@ -137,7 +138,7 @@ TEST_P(FairnessTest, WeightsOfLanesChangeWhileTheServerRuns) {
   std::atomic<int> control_started{0};
   std::atomic<int> flood_before_last_control{-1};
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame() == "gate") {
           turnstile.Pass();
         } else if (request->frame()[0] == 'f') {
@@ -145,7 +146,7 @@ TEST_P(FairnessTest, WeightsOfLanesChangeWhileTheServerRuns) {
         } else if (++control_started == kEach) {
           flood_before_last_control = flood_started.load();
         }
-        Echo(request);
+        Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         TwoLanesAndOneHandler(options);
@@ -184,12 +185,12 @@ TEST_P(FairnessTest, PipelinedRequestsOfSeveralLanesStartAndLeaveInOrder) {
   Mutex mutex;
   std::vector<std::string> started;
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         {
           MutexLock lock(mutex);
           started.emplace_back(request->frame());
         }
-        Echo(request);
+        Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         options.lanes = {{"a", 1}, {"b", 5}, {"c", 2}};
@@ -217,10 +218,10 @@ TEST_P(FairnessTest, ThousandsOfSmallRequestsAtHandLetTheOthersGoFirst) {
   const int flood_count = is_inline() ? 20'000 : 2'000;
   std::atomic<int> flooded{0};
   auto server = Serve(
-      [&](Request* request) {
-        if (request->frame() != "f") return Echo(request);
+      [&](RequestPtr request) {
+        if (request->frame() != "f") return Echo(std::move(request));
         ++flooded;
-        request->ReplyNothing();
+        request.ReplyNothing();
       },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
@@ -255,7 +256,7 @@ TEST_P(FairnessTest, ManyPipelinesOnAProcessorLetANewcomerGoFirst) {
     std::atomic<int> flooded[kFlooders] = {};
     std::atomic<int> most_before_newcomer{-1};
     auto server = Serve(
-        [&](Request* request) {
+        [&](RequestPtr request) {
           const absl::string_view frame = request->frame();
           if (frame == "gate") {
             turnstile.Pass();
@@ -266,7 +267,7 @@ TEST_P(FairnessTest, ManyPipelinesOnAProcessorLetANewcomerGoFirst) {
           } else if (frame == "newcomer") {
             most_before_newcomer = std::max_element(std::begin(flooded), std::end(flooded))->load();
           }
-          Echo(request);
+          Echo(std::move(request));
         },
         [&](SocketServerOptions& options) {
           options.num_network_threads = 1;
@@ -316,10 +317,10 @@ TEST_P(FairnessTest, OfABurstOfConnectionsAFewAreTakenInATurn) {
   std::atomic<int64_t> there{-1};
   TestServer* told = nullptr;
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame() == "gate") turnstile.Pass();
         if (request->frame() == "known") there = told->Metric("network_connections");
-        Echo(request);
+        Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
@@ -356,11 +357,11 @@ TEST_P(FairnessTest, SlowReadersOfFilesHoldReferencesAndNotMemory) {
   const std::string content = Pattern(kFileBytes, 3);
   TempFile file(content);
   auto server = Serve(
-      [&](Request* request) {
-        if (request->frame() != "file") return Echo(request);
+      [&](RequestPtr request) {
+        if (request->frame() != "file") return Echo(std::move(request));
         NetworkSend send(Buffer::CopyOf(Framed(content).substr(0, 4)));
         send.Append(FileSlice{file.file(), 0, static_cast<int64_t>(kFileBytes)});
-        request->Reply(std::move(send));
+        request.Reply(std::move(send));
       },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,7 @@ class FileTransferTest : public ::testing::TestWithParam<Mode> {
  protected:
   // A request names ranges, "position:size position:size …"; the response is a
   // header, then each range behind eight bytes of its own.
-  void Start(Request* request) {
+  void Start(RequestPtr request) {
     int64_t total = 0;
     std::vector<std::pair<int64_t, int64_t>> ranges = Parse(std::string(request->frame()));
     for (const auto& [position, size] : ranges) total += 8 + size;
@@ -42,7 +43,7 @@ class FileTransferTest : public ::testing::TestWithParam<Mode> {
       send.Append(std::move(part));
       send.Append(FileSlice{file_->file(), position, size});
     }
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
 
   static std::vector<std::pair<int64_t, int64_t>> Parse(const std::string& text) {
@@ -72,7 +73,7 @@ class FileTransferTest : public ::testing::TestWithParam<Mode> {
     content_ = Pattern(kFileBytes, 11);
     file_ = std::make_unique<TempFile>(content_);
     server_ = std::make_unique<TestServer>(
-        GetParam().disabled, [this](Request* request) { Start(request); },
+        GetParam().disabled, [this](RequestPtr request) { Start(std::move(request)); },
         [](SocketServerOptions& options) {
           options.num_network_threads = 1;
           options.processor.connection.file_transfer = GetParam().transfer;

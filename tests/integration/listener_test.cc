@@ -1,6 +1,7 @@
 // Servers with several listeners: each with its own address, processors, handler
 // and frames, and a privileged one that answers while the others cannot.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,7 @@ namespace {
 
 class ListenerTest : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<TestServer> Serve(std::function<void(Request*)> start,
+  std::unique_ptr<TestServer> Serve(std::function<void(RequestPtr)> start,
                                     std::function<void(SocketServerOptions&)> change) {
     return std::make_unique<TestServer>(GetParam(), std::move(start), change);
   }
@@ -35,12 +36,13 @@ ListenerOptions Named(const char* endpoint) {
 }
 
 TEST_P(ListenerTest, EachListenerHasItsOwnNameHandlerAndFrames) {
-  const auto with_name = [](Request* request) {
-    ReplyFramed(request, absl::StrCat(request->session().listener->bound.listener_name, ":",
-                                      request->frame()));
+  const auto with_name = [](RequestPtr request) {
+    ReplyFramed(std::move(request), absl::StrCat(request->session().listener->bound.listener_name,
+                                                 ":", request->frame()));
   };
-  TestHandler shouting(
-      [](Request* request) { ReplyFramed(request, absl::StrCat("! ", request->frame())); });
+  TestHandler shouting([](RequestPtr request) {
+    ReplyFramed(std::move(request), absl::StrCat("! ", request->frame()));
+  });
   const Int32LengthPrefixed short_frames(16);
   auto server = Serve(with_name, [&](SocketServerOptions& options) {
     options.listeners = {Named("ONE://127.0.0.1:0"), Named("TWO://127.0.0.1:0"),
@@ -68,9 +70,9 @@ TEST_P(ListenerTest, APrivilegedListenerAnswersWhileTheDataPlaneIsFull) {
   absl::Notification go_on;
   TestHandler control(Echo);
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         go_on.WaitForNotification();
-        Echo(request);
+        Echo(std::move(request));
       },
       [&](SocketServerOptions& options) {
         options.listeners = {Named("DATA://127.0.0.1:0"), Named("CONTROL://127.0.0.1:0")};

@@ -109,7 +109,7 @@ TEST(LiveOptions, WhatCannotChangeIsRefusedAndNothingChanges) {
 TEST(LiveOptions, HowMuchIsReceivedAheadChangesWhileRequestsWait) {
   Held held;
   TestServer server(
-      "", [&](Request* request) { held.Add(request); },
+      "", [&](RequestPtr request) { held.Add(std::move(request)); },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
         options.processor.connection.receive_ahead_bytes = 0;
@@ -131,7 +131,7 @@ TEST(LiveOptions, HowMuchIsReceivedAheadChangesWhileRequestsWait) {
   ASSERT_EQ(server.server().ListConnections(10, 20'000).size(), 1u);
   int64_t served = 0;
   const auto serve_one = [&] {
-    for (Request* request : held.TakeAll()) testing::Echo(request);
+    for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
     if (client.ReadFrame() != payload) return false;
     ++served;
     return served == kRequests || held.Await(1);

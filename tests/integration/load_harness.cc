@@ -117,7 +117,8 @@ std::function<void(int fd)> EchoWith(
 // --- LyingBroker ----------------------------------------------------------------------
 
 LyingBroker::LyingBroker(std::function<Treatment(int64_t n)> treat) : treat_(std::move(treat)) {
-  server_ = std::make_unique<testing::TestServer>("", [this](Request* r) { Serve(r); });
+  server_ =
+      std::make_unique<testing::TestServer>("", [this](RequestPtr r) { Serve(std::move(r)); });
   server_->handler().runs_inline = false;  // It sleeps.
   port_ = server_->port();
 }
@@ -128,7 +129,7 @@ void LyingBroker::set_garble(std::function<void(std::string* frame)> garble) {
 }
 
 template <typename Response>
-void LyingBroker::Reply(Request* request, const Response& response, int32_t correlation_id,
+void LyingBroker::Reply(RequestPtr request, const Response& response, int32_t correlation_id,
                         int16_t version) {
   std::string bytes(proto::ResponseSize(response, version), '\0');
   wire::Writer writer(bytes.data(), bytes.size());
@@ -139,7 +140,7 @@ void LyingBroker::Reply(Request* request, const Response& response, int32_t corr
     MutexLock lock(garble_mutex_);
     if (garble_ != nullptr) garble_(&bytes);
   }
-  request->Reply(NetworkSend(Buffer::CopyOf(bytes)));
+  request.Reply(NetworkSend(Buffer::CopyOf(bytes)));
 }
 
 int64_t LyingBroker::kept_count() {
@@ -147,7 +148,7 @@ int64_t LyingBroker::kept_count() {
   return kept_count_;
 }
 
-void LyingBroker::Serve(Request* request) {
+void LyingBroker::Serve(RequestPtr request) {
   const absl::string_view frame = request->frame();
   wire::Reader reader(frame);
   proto::RequestHeader header;
@@ -165,7 +166,7 @@ void LyingBroker::Serve(Request* request) {
       if (offers_identities) {
         response.api_keys.push_back({.api_key = 22, .min_version = 0, .max_version = 4});
       }
-      return Reply(request, response, id, version);
+      return Reply(std::move(request), response, id, version);
     }
     case ApiKey::kMetadata: {
       MutexLock lock(mutex_);
@@ -177,7 +178,7 @@ void LyingBroker::Serve(Request* request) {
       for (size_t i = 0; i < partitions_.size(); ++i) {
         topic.partitions.push_back({.partition_index = static_cast<int32_t>(i), .leader_id = 7});
       }
-      return Reply(request, response, id, version);
+      return Reply(std::move(request), response, id, version);
     }
     case ApiKey::kCreateTopics: {
       proto::CreateTopicsRequest asked;
@@ -191,7 +192,7 @@ void LyingBroker::Serve(Request* request) {
       if (create_topic_error == ErrorCode::kNone) {
         partitions_.resize(static_cast<size_t>(asked.topics.at(0).num_partitions));
       }
-      return Reply(request, response, id, version);
+      return Reply(std::move(request), response, id, version);
     }
     case ApiKey::kListOffsets: {
       proto::ListOffsetsRequest asked;
@@ -206,19 +207,19 @@ void LyingBroker::Serve(Request* request) {
             {.partition_index = partition.partition_index,
              .offset = partition.timestamp == -2 ? 0 : partitions_.at(index).end_offset});
       }
-      return Reply(request, response, id, version);
+      return Reply(std::move(request), response, id, version);
     }
     case ApiKey::kInitProducerId: {
       proto::InitProducerIdResponse response;
       response.producer_id = 4711;
-      return Reply(request, response, id, version);
+      return Reply(std::move(request), response, id, version);
     }
     case ApiKey::kProduce:
-      return OnProduce(request, body, id);
+      return OnProduce(std::move(request), body, id);
     case ApiKey::kFetch:
-      return OnFetch(request, body, id);
+      return OnFetch(std::move(request), body, id);
     default:
-      return request->CloseConnection("an api that this broker does not have");
+      return request.CloseConnection("an api that this broker does not have");
   }
 }
 
@@ -254,7 +255,7 @@ int64_t LyingBroker::Keep(Partition& partition, std::string batch, Treatment tre
   return base;
 }
 
-void LyingBroker::OnProduce(Request* request, absl::string_view body, int32_t correlation_id) {
+void LyingBroker::OnProduce(RequestPtr request, absl::string_view body, int32_t correlation_id) {
   constexpr int16_t kVersion = 9;
   proto::ProduceRequest asked;
   wire::Reader reader(body);
@@ -266,22 +267,22 @@ void LyingBroker::OnProduce(Request* request, absl::string_view body, int32_t co
     MutexLock lock(mutex_);
     treatment = treat_(batch_count_++);
   }
-  if (treatment == Treatment::kCloseBefore) return request->CloseConnection("before");
+  if (treatment == Treatment::kCloseBefore) return request.CloseConnection("before");
   if (treatment == Treatment::kStall) SleepMs(1000);
   {
     MutexLock lock(mutex_);
     base = Keep(partitions_.at(static_cast<size_t>(data.index)), std::string(data.records.bytes()),
                 treatment);
   }
-  if (treatment == Treatment::kCloseAfter) return request->CloseConnection("after");
+  if (treatment == Treatment::kCloseAfter) return request.CloseConnection("after");
   proto::ProduceResponse response;
   auto& topic = response.responses.emplace_back();
   topic.name = "gyre_load";
   topic.partition_responses.push_back({.index = data.index, .base_offset = base});
-  Reply(request, response, correlation_id, kVersion);
+  Reply(std::move(request), response, correlation_id, kVersion);
 }
 
-void LyingBroker::OnFetch(Request* request, absl::string_view body, int32_t correlation_id) {
+void LyingBroker::OnFetch(RequestPtr request, absl::string_view body, int32_t correlation_id) {
   constexpr int16_t kVersion = 12;
   proto::FetchRequest asked;
   wire::Reader reader(body);
@@ -309,7 +310,7 @@ void LyingBroker::OnFetch(Request* request, absl::string_view body, int32_t corr
     topic.partitions[i].records = absl::string_view(found[i]);
   }
   if (!any) SleepMs(2);
-  Reply(request, response, correlation_id, kVersion);
+  Reply(std::move(request), response, correlation_id, kVersion);
 }
 
 }  // namespace gyre::load

@@ -83,11 +83,11 @@ class LyingBroker {
     int64_t end_offset = 0;
   };
 
-  void Serve(Request* request);
+  void Serve(RequestPtr request);
   template <typename Response>
-  void Reply(Request* request, const Response& response, int32_t correlation_id, int16_t version);
-  void OnProduce(Request* request, absl::string_view body, int32_t correlation_id);
-  void OnFetch(Request* request, absl::string_view body, int32_t correlation_id);
+  void Reply(RequestPtr request, const Response& response, int32_t correlation_id, int16_t version);
+  void OnProduce(RequestPtr request, absl::string_view body, int32_t correlation_id);
+  void OnFetch(RequestPtr request, absl::string_view body, int32_t correlation_id);
   int64_t Keep(Partition& partition, std::string batch, Treatment treatment)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

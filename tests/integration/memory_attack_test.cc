@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -62,13 +63,13 @@ constexpr size_t kOtherDescriptors = 300;
 
 // "large": so many bytes; "huge": so many if there is room for them, else "busy"; else an
 // echo.
-void Answer(Request* request, BufferAllocator& buffers) {
+void Answer(RequestPtr request, BufferAllocator& buffers) {
   if (request->frame() == "huge") {
     std::optional<Buffer> answer = buffers.TryAllocate(kHugeAnswerBytes + 4);
-    if (!answer.has_value()) return ReplyFramed(request, "busy");
+    if (!answer.has_value()) return ReplyFramed(std::move(request), "busy");
     StoreBigEndian<int32_t>(answer->data(), int32_t{kHugeAnswerBytes});
     std::fill_n(answer->data() + 4, kHugeAnswerBytes, 'H');
-    return request->Reply(NetworkSend(*std::move(answer)));
+    return request.Reply(NetworkSend(*std::move(answer)));
   }
   const bool large = request->frame() == "large";
   const uint32_t size_bytes =
@@ -80,7 +81,7 @@ void Answer(Request* request, BufferAllocator& buffers) {
   } else {
     std::copy(request->frame().begin(), request->frame().end(), answer.data() + 4);
   }
-  request->Reply(NetworkSend(std::move(answer)));
+  request.Reply(NetworkSend(std::move(answer)));
 }
 
 // The server's process: says its port and serves until the pipe's other end is shut. Then
@@ -88,7 +89,7 @@ void Answer(Request* request, BufferAllocator& buffers) {
 [[noreturn]] void Serve(int out_fd, int end_fd, int32_t in_flight) {
   std::atomic<BufferAllocator*> buffers{&BufferAllocator::Heap()};
   TestServer server(
-      "", [&](Request* request) { Answer(request, *buffers.load()); },
+      "", [&](RequestPtr request) { Answer(std::move(request), *buffers.load()); },
       [in_flight](SocketServerOptions& options) {
         options.processor.connection.max_in_flight_requests_per_connection = in_flight;
         options.memory_limit_bytes = kLimitBytes;

@@ -30,26 +30,26 @@ constexpr char kHeld[] = "network_response_memory_bytes";
 constexpr int64_t kBudget = 4 << 20;
 
 // "try N": so many bytes, or "busy" when there is no room for them.
-void AnswerIfItFits(Request* request, BufferAllocator& buffers) {
+void AnswerIfItFits(RequestPtr request, BufferAllocator& buffers) {
   uint32_t size_bytes = 0;
   if (!absl::SimpleAtoi(absl::StripPrefix(request->frame(), "try "), &size_bytes)) {
-    return Echo(request);
+    return Echo(std::move(request));
   }
   std::optional<Buffer> answer = buffers.TryAllocate(size_bytes + 4);
-  if (!answer.has_value()) return ReplyFramed(request, "busy");
+  if (!answer.has_value()) return ReplyFramed(std::move(request), "busy");
   StoreBigEndian<int32_t>(answer->data(), static_cast<int32_t>(size_bytes));
   std::fill_n(answer->data() + 4, size_bytes, 'T');
-  request->Reply(NetworkSend(*std::move(answer)));
+  request.Reply(NetworkSend(*std::move(answer)));
 }
 
 // "answer N": so many bytes; else an echo.
-void Answer(Request* request) {
+void Answer(RequestPtr request) {
   uint32_t size_bytes = 0;
   const absl::string_view frame = request->frame();
   if (absl::StartsWith(frame, "answer ") && absl::SimpleAtoi(frame.substr(7), &size_bytes)) {
-    return ReplyFramed(request, std::string(size_bytes, 'A'));
+    return ReplyFramed(std::move(request), std::string(size_bytes, 'A'));
   }
-  Echo(request);
+  Echo(std::move(request));
 }
 
 class MemoryContractTest : public ::testing::Test {
@@ -204,42 +204,42 @@ TEST_F(MemoryContractTest, WhoWaitsForAnswerMemoryIsNotOvertakenByOneThatAsksOnA
 TEST_F(MemoryContractTest, WhatAThrottledConnectionWaitedForIsAnothers) {
   Held held;
   TestServer server(
-      "", [&](Request* request) { held.Add(request); },
+      "", [&](RequestPtr request) { held.Add(std::move(request)); },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
         options.processor.connection.max_in_flight_requests_per_connection = 2;
         options.processor.connection.socket_request_max_bytes = 256'000;
         options.queued_max_request_bytes = 340'000;
       });
-  const auto next = [&held]() -> Request* { return held.Await(1) ? held.TakeAll()[0] : nullptr; };
+  const auto next = [&held] { return held.Await(1) ? std::move(held.TakeAll()[0]) : RequestPtr(); };
   const std::string payload = Pattern(200'000, 1);
   Client holds(server.port());
   holds.SendInBackground(Framed(payload));
-  Request* const first = next();
-  ASSERT_NE(first, nullptr);
+  RequestPtr first = next();
+  ASSERT_TRUE(first);
   Client throttled(server.port());
   throttled.SendFrame("small");
-  Request* const small = next();
-  ASSERT_NE(small, nullptr);
+  RequestPtr small = next();
+  ASSERT_TRUE(small);
   throttled.SendInBackground(Framed(payload));
   ASSERT_TRUE(server.AwaitMetric(kWaits, 1));
   ThrottleToken token = small->StartThrottling(1);
-  Echo(small);
+  Echo(std::move(small));
   EXPECT_EQ(throttled.ReadFrame(), "small");
-  Echo(first);
+  Echo(std::move(first));
   EXPECT_TRUE(holds.ReadFrame() == payload);
   // It takes no request now, so it must not keep what it was waiting for.
   Client other(server.port());
   other.SendInBackground(Framed(payload));
-  Request* const others = next();
-  ASSERT_NE(others, nullptr);
+  RequestPtr others = next();
+  ASSERT_TRUE(others);
   EXPECT_TRUE(others->frame() == payload);
-  Echo(others);
+  Echo(std::move(others));
   EXPECT_TRUE(other.ReadFrame() == payload);
   token.End();
-  Request* const last = next();
-  ASSERT_NE(last, nullptr);
-  Echo(last);
+  RequestPtr last = next();
+  ASSERT_TRUE(last);
+  Echo(std::move(last));
   EXPECT_TRUE(throttled.ReadFrame() == payload);
 }
 
@@ -305,7 +305,7 @@ class TriedAnswersTest : public MemoryContractTest, public ::testing::WithParamI
  protected:
   std::unique_ptr<TestServer> Serve(int64_t stall_ms) {
     auto server = std::make_unique<TestServer>(
-        "", [this](Request* request) { AnswerIfItFits(request, *buffers_.load()); },
+        "", [this](RequestPtr request) { AnswerIfItFits(std::move(request), *buffers_.load()); },
         [stall_ms](SocketServerOptions& options) {
           // More processors than one: the limit is that of all.
           options.num_network_threads = 2;

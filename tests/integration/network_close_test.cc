@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -44,22 +45,22 @@ TEST_P(NetworkCloseTest, AHalfClosedClientGetsItsAnswersThenTheEnd) {
 
 TEST_P(NetworkCloseTest, AHalfClosedClientIsAnsweredLater) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   Client client(server->port());
   client.SendFrame("late");
   client.FinishSending();
   ASSERT_TRUE(held.Await(1));
   EXPECT_FALSE(client.Readable(100));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_EQ(client.ReadFrame(), "late");
   EXPECT_TRUE(client.AtEnd());
 }
 
 TEST_P(NetworkCloseTest, WholeFramesBeforeTheEndAreAllProcessed) {
   std::atomic<int> count{0};
-  auto server = Serve([&](Request* request) {
+  auto server = Serve([&](RequestPtr request) {
     ++count;
-    request->ReplyNothing();
+    request.ReplyNothing();
   });
   Client client(server->port());
   std::string stream;
@@ -73,18 +74,18 @@ TEST_P(NetworkCloseTest, WholeFramesBeforeTheEndAreAllProcessed) {
 
 TEST_P(NetworkCloseTest, AResetFreesTheSocketWhileTheHandlerStillHasTheRequest) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   Client client(server->port());
   client.SendFrame("held");
   ASSERT_TRUE(held.Await(1));
   client.Reset();
   EXPECT_TRUE(server->AwaitConnections(0));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
 }
 
 TEST_P(NetworkCloseTest, AnAnswerForOneWhoIsGoneIsCountedAllTheSame) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   const auto answered = [&] {
     return server->Metric("kafka_network_requestmetrics_requests_total", "request=\"unknown\"");
   };
@@ -94,7 +95,7 @@ TEST_P(NetworkCloseTest, AnAnswerForOneWhoIsGoneIsCountedAllTheSame) {
   client.Reset();
   ASSERT_TRUE(server->AwaitConnections(0));
   EXPECT_EQ(answered(), 0);
-  for (Request* request : held.TakeAll()) ReplyFramed(request, Pattern(550'000, 1));
+  for (RequestPtr& request : held.TakeAll()) ReplyFramed(std::move(request), Pattern(550'000, 1));
   EXPECT_TRUE(AwaitTrue([&] { return answered() == 1; }));
 }
 
@@ -137,7 +138,7 @@ TEST_P(NetworkCloseTest, AcceptedSocketsHaveTheOptionsOfTheirListener) {
 
 TEST_P(NetworkCloseTest, AResetIsNoticedWhenReceivingStopped) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   Client client(server->port());
   client.SendFrame("held");
   ASSERT_TRUE(held.Await(1));
@@ -149,17 +150,17 @@ TEST_P(NetworkCloseTest, AResetIsNoticedWhenReceivingStopped) {
   EXPECT_LT(server->Metric("network_received_bytes_total"), 1 << 20);
   client.Reset();
   EXPECT_TRUE(server->AwaitConnections(0));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
 }
 
 TEST_P(NetworkCloseTest, ReceiveAheadGoesOnAfterTheAnswer) {
   Held held;
   std::atomic<bool> hold{true};
-  auto server = Serve([&](Request* request) {
+  auto server = Serve([&](RequestPtr request) {
     if (hold) {
-      held.Add(request);
+      held.Add(std::move(request));
     } else {
-      Echo(request);
+      Echo(std::move(request));
     }
   });
   Client client(server->port());
@@ -171,18 +172,18 @@ TEST_P(NetworkCloseTest, ReceiveAheadGoesOnAfterTheAnswer) {
   client.SendInBackground(stream + Framed(large));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   hold = false;
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_EQ(client.ReadFrame(), "first");
   for (int i = 0; i < 40; ++i) ASSERT_TRUE(client.ReadFrame() == Pattern(10'000, i)) << i;
   EXPECT_TRUE(client.ReadFrame() == large);
 }
 
 TEST_P(NetworkCloseTest, AHandlerMayCloseTheConnection) {
-  auto server = Serve([](Request* request) {
+  auto server = Serve([](RequestPtr request) {
     if (request->frame() == "bad") {
-      request->CloseConnection("a request this test does not like");
+      request.CloseConnection("a request this test does not like");
     } else {
-      Echo(request);
+      Echo(std::move(request));
     }
   });
   Client client(server->port());
@@ -194,8 +195,8 @@ TEST_P(NetworkCloseTest, AHandlerMayCloseTheConnection) {
 
 TEST_P(NetworkCloseTest, TheLastAnswerArrivesWholeThoughItsClientGoesOnSending) {
   const std::string answer = Pattern(1'000'000, 1);
-  auto server = Serve([&](Request* request) {
-    request->ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed(answer))));
+  auto server = Serve([&](RequestPtr request) {
+    request.ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed(answer))));
   });
   Client client(server->port(), kSmallWindowBytes);
   client.SendFrame("the last one");
@@ -210,7 +211,7 @@ TEST_P(NetworkCloseTest, TheLastAnswerArrivesWholeThoughItsClientGoesOnSending) 
 
 TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   Client idle(server->port());
   Client busy(server->port());
   busy.SendFrame("in flight");
@@ -226,7 +227,7 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   EXPECT_TRUE(idle.AtEnd());
   ASSERT_TRUE(held.Await(2));
   EXPECT_FALSE(server->server().Drain(50));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_TRUE(server->server().Drain(10'000));
   EXPECT_EQ(busy.ReadFrame(), "in flight");
   EXPECT_TRUE(busy.AtEnd());
@@ -237,7 +238,7 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
 }
 
 TEST_P(NetworkCloseTest, ADrainWaitsForNoFrameThatDoesNotGetOn) {
-  auto server = Serve([](Request* request) { Echo(request); });
+  auto server = Serve([](RequestPtr request) { Echo(std::move(request)); });
   Client stalled(server->port());
   Client answered(server->port());
   Client moving(server->port());
@@ -266,7 +267,7 @@ TEST_P(NetworkCloseTest, ADrainWaitsForNoFrameThatDoesNotGetOn) {
 
 TEST_P(NetworkCloseTest, ADrainEndsThoughAClientAlwaysHasOneMoreRequestUnderWay) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   Client client(server->port());
   const std::string frame = Framed("one more");
   const auto frame_bytes = static_cast<int64_t>(frame.size());
@@ -284,8 +285,8 @@ TEST_P(NetworkCloseTest, ADrainEndsThoughAClientAlwaysHasOneMoreRequestUnderWay)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_TRUE(AwaitTrue([&] {
-      const std::vector<Request*> requests = held.TakeAll();
-      for (Request* request : requests) Echo(request);
+      std::vector<RequestPtr> requests = held.TakeAll();
+      for (RequestPtr& request : requests) Echo(std::move(request));
       return !requests.empty() || client.Readable(0);
     }));
     if (client.ReadFrame() != "one more") break;
@@ -298,7 +299,7 @@ TEST_P(NetworkCloseTest, ADrainEndsThoughAClientAlwaysHasOneMoreRequestUnderWay)
 
 TEST_P(NetworkCloseTest, StopEndsEverythingAtOnceWithRequestsStillHeld) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); });
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); });
   std::vector<Client> clients;
   for (int i = 0; i < 5; ++i) {
     clients.emplace_back(server->port());
@@ -310,7 +311,7 @@ TEST_P(NetworkCloseTest, StopEndsEverythingAtOnceWithRequestsStillHeld) {
   EXPECT_LT(MsSince(start), 4'000);
   for (Client& client : clients) EXPECT_TRUE(client.AtEnd());
   // Too late, and dropped.
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -25,11 +26,11 @@ using testing::TestServer;
 
 TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
   Held held;
-  TestServer server("", [&](Request* request) {
+  TestServer server("", [&](RequestPtr request) {
     request->client_id.Set("reader-7");
     request->SetClientSoftware({"softly", "1.2"});
-    if (request->frame() == "hold") return held.Add(request);
-    testing::Echo(request);
+    if (request->frame() == "hold") return held.Add(std::move(request));
+    testing::Echo(std::move(request));
   });
   Client idle(server.port());
   idle.SendFrame("abc");
@@ -59,7 +60,7 @@ TEST(ConnectionLists, SayWhoIsThereAndWhatTheyDo) {
   EXPECT_EQ(find(waits).state, std::string("in flight"));
   EXPECT_EQ(find(waits).in_flight, 1);
   EXPECT_EQ(server.server().ListConnections(2, 20'000).size(), 2u);
-  for (Request* request : held.TakeAll()) testing::Echo(request);
+  for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
   EXPECT_EQ(waits.ReadFrame(), "hold");
   server.server().Stop();
   EXPECT_TRUE(server.server().ListConnections(100, 20'000).empty());
@@ -74,17 +75,18 @@ TEST(ConnectionLists, NameWhatEachConnectionWaitsFor) {
   bool go_on = false;
   TestServer server(
       "",
-      [&](Request* request) {
+      [&](RequestPtr request) {
         const absl::string_view frame = request->frame();
-        if (absl::StartsWith(frame, "hold")) return held.Add(request);
+        if (absl::StartsWith(frame, "hold")) return held.Add(std::move(request));
         if (frame == "throttle") request->Throttle(3'600'000'000'000);
-        if (frame == "large") return testing::ReplyFramed(request, testing::Pattern(4 << 20, 1));
+        if (frame == "large")
+          return testing::ReplyFramed(std::move(request), testing::Pattern(4 << 20, 1));
         if (frame == "block") {
           MutexLock lock(mutex);
           inside = true;
           while (!go_on) changed.Wait(mutex);
         }
-        testing::Echo(request);
+        testing::Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
@@ -145,7 +147,7 @@ TEST(ConnectionLists, NameWhatEachConnectionWaitsFor) {
   }
   for (auto& client : queued) EXPECT_EQ(client->ReadFrame(), "a");
   EXPECT_TRUE(becomes(*queued.back(), "idle"));
-  for (Request* request : held.TakeAll()) testing::Echo(request);
+  for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
 }
 
 TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
@@ -174,10 +176,10 @@ TEST(ConnectionLists, HoldManyWhileTrafficGoesOn) {
 TEST(NetworkMetrics, TellThreadsQueuesAndTimesUnderKafkasNames) {
   TestServer server(
       "",
-      [](Request* request) {
+      [](RequestPtr request) {
         request->api = 0;
         request->api_version = 3;
-        testing::Echo(request);
+        testing::Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         options.num_network_threads = 1;
@@ -271,12 +273,12 @@ class SlowLogTest : public ::testing::Test, protected google::LogSink {
 };
 
 TEST_F(SlowLogTest, TellsWhichWhoseAndWhereTheTimeWentFromTheMomentItIsSet) {
-  TestServer server("", [](Request* request) {
+  TestServer server("", [](RequestPtr request) {
     request->api = 0;
     request->api_version = 3;
     request->client_id.Set("a\nb");
     request->SetClientSoftware({"softly", "1.2"});
-    testing::Echo(request);
+    testing::Echo(std::move(request));
   });
   Client client(server.port());
   const auto ask = [&] {
@@ -311,13 +313,13 @@ TEST(NetworkHealth, NamesTheProcessorThatDoesNotGetOn) {
   bool go_on = false;
   TestServer server(
       "",
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame() == "stuck") {
           MutexLock lock(mutex);
           inside = true;
           while (!go_on) changed.Wait(mutex);
         }
-        testing::Echo(request);
+        testing::Echo(std::move(request));
       },
       [&](SocketServerOptions& options) {
         options.clock = &clock;
@@ -378,9 +380,9 @@ class HandlerHealthTest : public ::testing::Test {
     go_on_ = true;
     changed_.NotifyAll();
   }
-  void Serve(Request* request) {
+  void Serve(RequestPtr request) {
     if (absl::StartsWith(request->frame(), "stuck")) Stay();
-    testing::Echo(request);
+    testing::Echo(std::move(request));
   }
   void Stay() {
     MutexLock lock(mutex_);
@@ -394,7 +396,7 @@ class HandlerHealthTest : public ::testing::Test {
   CondVar changed_;
   int stuck_ = 0;
   bool go_on_ = false;
-  TestServer server_{"", [this](Request* request) { Serve(request); },
+  TestServer server_{"", [this](RequestPtr request) { Serve(std::move(request)); },
                      [this](SocketServerOptions& options) {
                        options.clock = &clock_;
                        options.num_io_threads = 2;
@@ -478,7 +480,7 @@ TEST(FrameTimeout, SparesAFrameThatWaitsForMemory) {
   ManualClock clock;
   Held held;
   TestServer server(
-      "", [&](Request* request) { held.Add(request); },
+      "", [&](RequestPtr request) { held.Add(std::move(request)); },
       [&](SocketServerOptions& options) {
         options.clock = &clock;
         options.num_network_threads = 1;
@@ -500,10 +502,10 @@ TEST(FrameTimeout, SparesAFrameThatWaitsForMemory) {
   ASSERT_TRUE(server.AwaitMetric("network_connections_accepted_total", 3));
   Client another(server.port());
   ASSERT_TRUE(server.AwaitMetric("network_connections_accepted_total", 4));
-  for (Request* request : held.TakeAll()) testing::Echo(request);
+  for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
   EXPECT_TRUE(first.ReadFrame() == payload);
   ASSERT_TRUE(held.Await(1));
-  for (Request* request : held.TakeAll()) testing::Echo(request);
+  for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
   EXPECT_TRUE(waits.ReadFrame() == payload);
 }
 

@@ -209,13 +209,13 @@ uint16_t Client::local_port() const {
 
 // --- handlers ----------------------------------------------------------------------
 
-void ReplyFramed(Request* request, absl::string_view payload) {
-  request->Reply(NetworkSend(Buffer::CopyOf(Framed(payload))));
+void ReplyFramed(RequestPtr&& request, absl::string_view payload) {
+  request.Reply(NetworkSend(Buffer::CopyOf(Framed(payload))));
 }
 
-void Held::Add(Request* request) {
+void Held::Add(RequestPtr request) {
   MutexLock lock(mutex_);
-  requests_.push_back(request);
+  requests_.push_back(std::move(request));
   changed_.NotifyAll();
 }
 
@@ -227,14 +227,14 @@ bool Held::Await(size_t count) {
   return requests_.size() >= count;
 }
 
-std::vector<Request*> Held::TakeAll() {
+std::vector<RequestPtr> Held::TakeAll() {
   MutexLock lock(mutex_);
   return std::exchange(requests_, {});
 }
 
 // --- TestServer ---------------------------------------------------------------------
 
-TestServer::TestServer(const std::string& disabled, std::function<void(Request*)> start,
+TestServer::TestServer(const std::string& disabled, std::function<void(RequestPtr)> start,
                        const std::function<void(SocketServerOptions&)>& change)
     : handler_(std::move(start)) {
   const absl::StatusOr<uring::FeatureSet> hidden = uring::ParseDisabled(disabled);

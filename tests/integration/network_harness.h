@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -74,8 +75,8 @@ class Client {
 // A handler made of a function.
 class TestHandler final : public RequestHandler {
  public:
-  explicit TestHandler(std::function<void(Request*)> start) : start_(std::move(start)) {}
-  void Start(Request* request) override { start_(request); }
+  explicit TestHandler(std::function<void(RequestPtr)> start) : start_(std::move(start)) {}
+  void Start(RequestPtr request) override { start_(std::move(request)); }
   bool RunsInline(const Request&) const override { return runs_inline; }
   bool runs_inline = true;
   int LaneOf(const Request& request) const override {
@@ -96,30 +97,32 @@ class TestHandler final : public RequestHandler {
   std::atomic<bool (*)(const Request& request)> runs_alone{nullptr};
 
  private:
-  const std::function<void(Request*)> start_;
+  const std::function<void(RequestPtr)> start_;
 };
 
-void ReplyFramed(Request* request, absl::string_view payload);
-inline void Echo(Request* request) { ReplyFramed(request, std::string(request->frame())); }
+void ReplyFramed(RequestPtr&& request, absl::string_view payload);
+inline void Echo(RequestPtr&& request) {
+  ReplyFramed(std::move(request), std::string(request->frame()));
+}
 
 // Requests that a test keeps and answers later.
 class Held {
  public:
-  void Add(Request* request);
+  void Add(RequestPtr request);
   // Waits until `count` are held (20 s).
   bool Await(size_t count);
-  std::vector<Request*> TakeAll();
+  std::vector<RequestPtr> TakeAll();
 
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::vector<Request*> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RequestPtr> requests_ ABSL_GUARDED_BY(mutex_);
 };
 
 class TestServer {
  public:
   // `disabled`: features of io_uring to do without, or "all".
-  TestServer(const std::string& disabled, std::function<void(Request*)> start,
+  TestServer(const std::string& disabled, std::function<void(RequestPtr)> start,
              const std::function<void(SocketServerOptions&)>& change = {});
 
   uint16_t port() const { return server_->bound_endpoints()[0].port; }

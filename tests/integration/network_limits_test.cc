@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,9 @@ TEST_P(NetworkLimitsTest, IdleConnectionsAreClosedOnTimeAllOfThemAndABusyOneIsSp
   ManualClock clock(1'000'000'000);
   Held held;
   auto server = Serve(
-      [&](Request* request) { request->frame() == "hold" ? held.Add(request) : Echo(request); },
+      [&](RequestPtr request) {
+        request->frame() == "hold" ? held.Add(std::move(request)) : Echo(std::move(request));
+      },
       [&](SocketServerOptions& options) {
         options.clock = &clock;
         options.num_network_threads = 1;
@@ -62,7 +65,7 @@ TEST_P(NetworkLimitsTest, IdleConnectionsAreClosedOnTimeAllOfThemAndABusyOneIsSp
   use(active);
   EXPECT_FALSE(busy.Readable(0));
   // Its time begins with its answer.
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_EQ(busy.ReadFrame(), "hold");
   use(active);
   clock.AdvanceMs(299);
@@ -76,7 +79,7 @@ TEST_P(NetworkLimitsTest, IdleConnectionsAreClosedOnTimeAllOfThemAndABusyOneIsSp
 
 TEST_P(NetworkLimitsTest, AHalfClosedConnectionWhoseRequestDoesNotEndExpires) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); },
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); },
                       [](SocketServerOptions& options) {
                         options.processor.connection.connections_max_idle_ms = 300;
                       });
@@ -84,13 +87,13 @@ TEST_P(NetworkLimitsTest, AHalfClosedConnectionWhoseRequestDoesNotEndExpires) {
   client.SendFrame("hold");
   client.FinishSending();
   ASSERT_TRUE(held.Await(1));
-  const std::vector<Request*> requests = held.TakeAll();
+  std::vector<RequestPtr> requests = held.TakeAll();
   EXPECT_FALSE(requests[0]->session().gone);
   EXPECT_FALSE(client.Readable(100));
   EXPECT_TRUE(client.AtEnd());
   EXPECT_TRUE(server->AwaitConnections(0));
   EXPECT_TRUE(AwaitTrue([&] { return requests[0]->session().gone.load(); }));
-  Echo(requests[0]);
+  Echo(std::move(requests[0]));
 }
 
 TEST_P(NetworkLimitsTest, TheConnectionBeyondThePerIpMaximumIsClosedAtOnce) {
@@ -161,7 +164,7 @@ TEST_P(NetworkLimitsTest, WithoutDescriptorsAcceptingPausesAndRecovers) {
 
 TEST_P(NetworkLimitsTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstIsDone) {
   Held held;
-  auto server = Serve([&](Request* request) { held.Add(request); },
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); },
                       [](SocketServerOptions& options) {
                         options.processor.connection.socket_request_max_bytes = 1 << 20;
                         options.queued_max_request_bytes = (1 << 20) + 100'000;
@@ -175,10 +178,10 @@ TEST_P(NetworkLimitsTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstI
   ASSERT_TRUE(server->AwaitMetric("network_memory_waits_total", 1));
   EXPECT_LE(server->Metric("kafka_network_socketserver_memorypoolused"), (1 << 20) + 100'000);
   EXPECT_FALSE(b.Readable(50));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_TRUE(a.ReadFrame() == payload);
   ASSERT_TRUE(held.Await(1));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_TRUE(b.ReadFrame() == payload);
   EXPECT_TRUE(
       AwaitTrue([&] { return server->Metric("kafka_network_socketserver_memorypoolused") == 0; }));
@@ -189,7 +192,7 @@ TEST_P(NetworkLimitsTest, TheMemoryBudgetHoldsBackTheSecondRequestUntilTheFirstI
   ASSERT_TRUE(server->AwaitMetric("network_memory_waits_total", 2));
   b.Reset();
   EXPECT_TRUE(server->AwaitConnections(1));
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   EXPECT_TRUE(a.ReadFrame() == payload);
   EXPECT_TRUE(
       AwaitTrue([&] { return server->Metric("kafka_network_socketserver_memorypoolused") == 0; }));
@@ -252,14 +255,14 @@ TEST_P(NetworkLimitsTest, AFullRequestQueueParksConnectionsWhileReadyResponsesLe
   Gate gate;
   const std::string large = Pattern(8 << 20, 5);
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame() == "later") {
-          later.Add(request);
+          later.Add(std::move(request));
         } else if (request->frame() == "large") {
-          ReplyFramed(request, large);
+          ReplyFramed(std::move(request), large);
         } else {
           gate.Pass();
-          Echo(request);
+          Echo(std::move(request));
         }
       },
       [](SocketServerOptions& options) {
@@ -288,7 +291,7 @@ TEST_P(NetworkLimitsTest, AFullRequestQueueParksConnectionsWhileReadyResponsesLe
   ASSERT_TRUE(server->AwaitMetric("network_requests_parked_total", 9));
 
   EXPECT_TRUE(slow.Read(large.size()) == large);
-  for (Request* request : later.TakeAll()) ReplyFramed(request, "now");
+  for (RequestPtr& request : later.TakeAll()) ReplyFramed(std::move(request), "now");
   for (auto& client : waiting) EXPECT_EQ(client->ReadFrame(), "now");
   for (auto& client : blocked) EXPECT_FALSE(client->Readable(0));
 
@@ -306,9 +309,9 @@ TEST_P(NetworkLimitsTest, StopDropsTheRunsOfParkedConnections) {
   if (GetParam().dispatch == Dispatch::kInline) GTEST_SKIP() << "no queue";
   Gate gate;
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         gate.Pass();
-        Echo(request);
+        Echo(std::move(request));
       },
       [](SocketServerOptions& options) {
         options.num_io_threads = 1;

@@ -33,7 +33,7 @@ inline std::string NameOfMode(const ::testing::TestParamInfo<NetworkMode>& info)
 class NetworkModeTest : public ::testing::TestWithParam<NetworkMode> {
  protected:
   std::unique_ptr<TestServer> Serve(
-      std::function<void(Request*)> start,
+      std::function<void(RequestPtr)> start,
       const std::function<void(SocketServerOptions&)>& change = {}) const {
     return std::make_unique<TestServer>(
         GetParam().disabled, std::move(start), [&](SocketServerOptions& options) {

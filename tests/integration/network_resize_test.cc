@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -91,8 +92,9 @@ TEST_P(NetworkResizeTest, AFrameThatWasBegunOnOneThreadIsFinishedOnAnother) {
 TEST_P(NetworkResizeTest, FramesBehindARequestUnderWayMoveInTheirOrder) {
   Held held;
   std::atomic<bool> hold{false};
-  TestServer server(disabled(),
-                    [&](Request* request) { hold.load() ? held.Add(request) : Echo(request); });
+  TestServer server(disabled(), [&](RequestPtr request) {
+    hold.load() ? held.Add(std::move(request)) : Echo(std::move(request));
+  });
   std::vector<Client> clients = FourClients(server);
   hold = true;
   for (size_t i = 0; i < clients.size(); ++i) {
@@ -107,7 +109,7 @@ TEST_P(NetworkResizeTest, FramesBehindARequestUnderWayMoveInTheirOrder) {
   ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
   EXPECT_EQ(server.Metric(kMigrated), 0);
   hold = false;
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   resizing.join();
   EXPECT_TRUE(resized.ok()) << resized;
   EXPECT_EQ(server.Metric(kMigrated), 2);
@@ -121,8 +123,9 @@ TEST_P(NetworkResizeTest, FramesBehindARequestUnderWayMoveInTheirOrder) {
 TEST_P(NetworkResizeTest, PeersThatLeaveMeanwhileHoldNothingUp) {
   Held held;
   std::atomic<bool> hold{false};
-  TestServer server(disabled(),
-                    [&](Request* request) { hold.load() ? held.Add(request) : Echo(request); });
+  TestServer server(disabled(), [&](RequestPtr request) {
+    hold.load() ? held.Add(std::move(request)) : Echo(std::move(request));
+  });
   std::vector<Client> clients = FourClients(server);
   hold = true;
   for (Client& client : clients) client.SendFrame("left alone");
@@ -132,7 +135,7 @@ TEST_P(NetworkResizeTest, PeersThatLeaveMeanwhileHoldNothingUp) {
   ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
   for (Client& client : clients) client.Reset();
   // Their requests are still with the handlers.
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   resizing.join();
   EXPECT_TRUE(resized.ok()) << resized;
   EXPECT_TRUE(server.AwaitConnections(0));
@@ -160,12 +163,12 @@ TEST_P(NetworkResizeTest, HalfClosedPeersMoveAndAreAnsweredToTheEnd) {
 TEST_P(NetworkResizeTest, ABufferLentToAHandlerKeepsItsThreadsMemory) {
   Buffer kept;
   std::atomic<bool> is_kept{false};
-  TestServer server(disabled(), [&](Request* request) {
+  TestServer server(disabled(), [&](RequestPtr request) {
     if (request->frame() == "keep") {
       kept = request->frame_buffer();
       is_kept = true;
     }
-    Echo(request);
+    Echo(std::move(request));
   });
   std::vector<Client> clients = FourClients(server);
   // The last thread's: the first two connections went one to each.
@@ -188,8 +191,8 @@ TEST_P(NetworkResizeTest, ABufferLentToAHandlerKeepsItsThreadsMemory) {
 
 TEST_P(NetworkResizeTest, StopEndsAResizeThatWaits) {
   Held held;
-  TestServer server(disabled(), [&](Request* request) {
-    request->frame() == "hold" ? held.Add(request) : Echo(request);
+  TestServer server(disabled(), [&](RequestPtr request) {
+    request->frame() == "hold" ? held.Add(std::move(request)) : Echo(std::move(request));
   });
   std::vector<Client> clients = FourClients(server);
   for (Client& client : clients) client.SendFrame("hold");
@@ -199,7 +202,7 @@ TEST_P(NetworkResizeTest, StopEndsAResizeThatWaits) {
   std::thread answering([&] {
     // Stop waits for the handlers.
     for (Client& client : clients) EXPECT_TRUE(client.AtEnd());
-    for (Request* request : held.TakeAll()) Echo(request);
+    for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   });
   server.server().Stop();
   resizing.join();
@@ -209,8 +212,8 @@ TEST_P(NetworkResizeTest, StopEndsAResizeThatWaits) {
 
 TEST_P(NetworkResizeTest, DrainAnswersWhatMovesAndThenCloses) {
   Held held;
-  TestServer server(disabled(), [&](Request* request) {
-    request->frame() == "hold" ? held.Add(request) : Echo(request);
+  TestServer server(disabled(), [&](RequestPtr request) {
+    request->frame() == "hold" ? held.Add(std::move(request)) : Echo(std::move(request));
   });
   std::vector<Client> clients = FourClients(server);
   for (Client& client : clients) client.Send(Framed("hold") + Framed("behind"));
@@ -218,7 +221,7 @@ TEST_P(NetworkResizeTest, DrainAnswersWhatMovesAndThenCloses) {
   std::thread resizing([&] { EXPECT_TRUE(server.server().ResizeNetworkThreads(1).ok()); });
   ASSERT_TRUE(AwaitTrue([&] { return server.server().network_threads() == 1; }));
   server.server().BeginDrain();
-  for (Request* request : held.TakeAll()) Echo(request);
+  for (RequestPtr& request : held.TakeAll()) Echo(std::move(request));
   for (Client& client : clients) {
     EXPECT_EQ(client.ReadFrame(), "hold");
     EXPECT_EQ(client.ReadFrame(), "behind");
@@ -340,12 +343,12 @@ TEST_P(NetworkResizeTest, WhereThereAreNoMoreThreadsAllStayAsTheyWere) {
 TEST_P(NetworkResizeTest, AHandlerThatGoesFinishesWhatItStarted) {
   std::atomic<int> blocked{0};
   std::atomic<bool> release{false};
-  TestServer server(disabled(), [&](Request* request) {
+  TestServer server(disabled(), [&](RequestPtr request) {
     if (request->frame() == "block") {
       ++blocked;
       release.wait(false);
     }
-    Echo(request);
+    Echo(std::move(request));
   });
   std::vector<Client> clients = FourClients(server);
   clients[0].SendFrame("block");
@@ -398,9 +401,9 @@ TEST_P(NetworkResizeTest, AThrottledConnectionMovesAndStaysThrottled) {
   ManualClock clock(1'000'000'000);
   TestServer server(
       disabled(),
-      [](Request* request) {
+      [](RequestPtr request) {
         if (request->frame() == "throttle") request->Throttle(50'000'000);
-        Echo(request);
+        Echo(std::move(request));
       },
       [&clock](SocketServerOptions& options) { options.clock = &clock; });
   std::vector<Client> clients = FourClients(server);
@@ -419,12 +422,12 @@ TEST_P(NetworkResizeTest, AThrottledConnectionMovesAndStaysThrottled) {
 TEST_P(NetworkResizeTest, AConnectionWhoseThrottlingIsHeldElsewhereWaitsForIt) {
   Mutex mutex;
   std::vector<ThrottleToken> tokens;
-  TestServer server(disabled(), [&](Request* request) {
+  TestServer server(disabled(), [&](RequestPtr request) {
     if (request->frame() == "throttle") {
       MutexLock lock(mutex);
       tokens.push_back(request->StartThrottling(1'000'000));
     }
-    Echo(request);
+    Echo(std::move(request));
   });
   std::vector<Client> clients = FourClients(server);
   for (Client& client : clients) {

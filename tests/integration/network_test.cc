@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -79,16 +80,16 @@ TEST_P(NetworkTest, RequestsThatFinishInAnyOrderLeaveInTheirs) {
   Held held;
   std::atomic<bool> stop{false};
   std::atomic<int> most_in_flight{0};
-  auto server = Serve([&](Request* request) { held.Add(request); },
+  auto server = Serve([&](RequestPtr request) { held.Add(std::move(request)); },
                       [](SocketServerOptions& options) {
                         options.processor.connection.max_in_flight_requests_per_connection = 7;
                       });
   // Answers what is held, the newest first.
   std::thread answerer([&] {
     while (!stop) {
-      std::vector<Request*> requests = held.TakeAll();
+      std::vector<RequestPtr> requests = held.TakeAll();
       most_in_flight = std::max<int>(most_in_flight, static_cast<int>(requests.size()));
-      for (auto it = requests.rbegin(); it != requests.rend(); ++it) Echo(*it);
+      for (auto it = requests.rbegin(); it != requests.rend(); ++it) Echo(std::move(*it));
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   });
@@ -212,11 +213,11 @@ TEST_P(NetworkTest, WhatCameBeforeABadFrameIsAnswered) {
 TEST_P(NetworkTest, ASlowReaderHoldsNobodyUp) {
   const std::string large = Pattern(4 << 20, 6);
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         if (request->frame() == "large") {
-          ReplyFramed(request, large);
+          ReplyFramed(std::move(request), large);
         } else {
-          Echo(request);
+          Echo(std::move(request));
         }
       },
       [](SocketServerOptions& options) {
@@ -302,10 +303,10 @@ TEST(SocketServerStartTest, RegisteredBuffersMayBeRequired) {
 TEST_P(NetworkTest, AHandlerThatStopsItsServerIsRefused) {
   SocketServer* stopped = nullptr;
   std::atomic<bool> drained{true};
-  auto server = Serve([&](Request* request) {
+  auto server = Serve([&](RequestPtr request) {
     stopped->Stop();
     if (request->frame() == "drain") drained = stopped->Drain(20'000);
-    Echo(request);
+    Echo(std::move(request));
   });
   stopped = &server->server();
   Client client(server->port());
@@ -320,34 +321,56 @@ TEST_P(NetworkTest, AHandlerThatStopsItsServerIsRefused) {
 
 TEST_P(NetworkTest, ARequestThatIsAnsweredTwiceHarmsNobody) {
   Held held;
-  auto server = Serve([&](Request* request) {
-    if (request->frame() == "later") return held.Add(request);
-    ReplyFramed(request, "first");
-    ReplyFramed(request, "second");
+  auto server = Serve([&](RequestPtr request) {
+    if (request->frame() == "later") return held.Add(std::move(request));
+    ReplyFramed(std::move(request), "first");
+    ReplyFramed(std::move(request), "second");
   });
   Client twice(server->port());
   twice.Send(Framed("now") + Framed("now"));
   EXPECT_EQ(twice.ReadFrame(), "first");
   EXPECT_EQ(twice.ReadFrame(), "first");
-  // The second comes when the first has left, and then other clients ask.
+  // The second comes when the first has left and another client asks, whose request lies
+  // where the first one lay.
   twice.SendFrame("later");
   ASSERT_TRUE(held.Await(1));
-  Request* const request = held.TakeAll()[0];
-  ReplyFramed(request, "first");
+  RequestPtr request = std::move(held.TakeAll()[0]);
+  ReplyFramed(std::move(request), "first");
   EXPECT_EQ(twice.ReadFrame(), "first");
-  ReplyFramed(request, "second");
   Client other(server->port());
-  other.SendFrame("other");
-  EXPECT_EQ(other.ReadFrame(), "first");
+  other.SendFrame("later");
+  ASSERT_TRUE(held.Await(1));
+  ReplyFramed(std::move(request), "second");
+  EXPECT_FALSE(other.Readable(30));
+  ReplyFramed(std::move(held.TakeAll()[0]), "others");
+  EXPECT_EQ(other.ReadFrame(), "others");
   twice.SendFrame("again");
   EXPECT_EQ(twice.ReadFrame(), "first");
   server->server().Stop();
+}
+
+TEST_P(NetworkTest, WhatOutlivesItsServerHarmsNobody) {
+  Held held;
+  ThrottleToken token;
+  {
+    auto server = Serve([&](RequestPtr request) {
+      token = request->StartThrottling(1);
+      held.Add(std::move(request));
+    });
+    Client client(server->port());
+    client.SendFrame("kept");
+    ASSERT_TRUE(held.Await(1));
+  }
+  token.End();
+  RequestPtr request = std::move(held.TakeAll()[0]);
+  EXPECT_EQ(request->frame(), "kept");
+  Echo(std::move(request));
 }
 #else
 TEST(NetworkDeathTest, AHandlerThatStopsItsServerEndsADebugBuild) {
   const auto stop = [] {
     SocketServer* stopped = nullptr;
-    TestServer server("", [&](Request*) { stopped->Stop(); });
+    TestServer server("", [&](RequestPtr) { stopped->Stop(); });
     stopped = &server.server();
     Client client(server.port());
     client.SendFrame("stop");
@@ -359,9 +382,9 @@ TEST(NetworkDeathTest, AHandlerThatStopsItsServerEndsADebugBuild) {
 TEST(NetworkDeathTest, AFrameThatOutlivesItsServerIsNamed) {
   const auto outlive = [] {
     Buffer kept;
-    TestServer server("", [&](Request* request) {
+    TestServer server("", [&](RequestPtr request) {
       kept = request->frame_buffer();
-      Echo(request);
+      Echo(std::move(request));
     });
     Client client(server.port());
     client.SendFrame("kept");
@@ -370,23 +393,38 @@ TEST(NetworkDeathTest, AFrameThatOutlivesItsServerIsNamed) {
   EXPECT_DEATH(outlive(), "outlive their server");
 }
 
-TEST(NetworkDeathTest, AnAnswerToWhatAnotherMayBecomeIsFoundOut) {
-  const auto answer_late = [] {
-    Held held;
-    TestServer server("", [&](Request* request) { held.Add(request); });
-    Client client(server.port());
-    client.SendFrame("a");
-    Client other(server.port());
-    Request* first = nullptr;
-    if (held.Await(1)) first = held.TakeAll()[0];
-    ReplyFramed(first, "first");
-    client.ReadFrame();
-    other.SendFrame("b");
-    if (held.Await(1)) ReplyFramed(first, "second");
-  };
-  EXPECT_DEATH(answer_late(), "answered twice");
+TEST(NetworkDeathTest, ARequestOrATokenThatOutlivesItsServerIsNamed) {
+  for (const bool answered : {false, true}) {
+    const auto outlive = [answered] {
+      Held held;
+      ThrottleToken token;
+      TestServer server("", [&](RequestPtr request) {
+        if (answered) token = request->StartThrottling(1);
+        answered ? Echo(std::move(request)) : held.Add(std::move(request));
+      });
+      Client client(server.port());
+      client.SendFrame("kept");
+      answered ? static_cast<void>(client.ReadFrame()) : static_cast<void>(held.Await(1));
+    };
+    EXPECT_DEATH(outlive(), "1 requests or throttle tokens outlive their server");
+  }
 }
+
 #endif
+
+TEST_P(NetworkTest, ARequestThatTheHandlerForgetsClosesItsConnectionAlone) {
+  auto server = Serve([&](RequestPtr request) {
+    if (request->frame() != "forget") Echo(std::move(request));
+  });
+  Client other(server->port());
+  Client client(server->port());
+  client.Send(Framed("before") + Framed("forget") + Framed("after"));
+  EXPECT_EQ(client.ReadFrame(), "before");
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_TRUE(server->AwaitConnections(1));
+  other.SendFrame("still here");
+  EXPECT_EQ(other.ReadFrame(), "still here");
+}
 
 TEST(SocketServerStartTest, UntilItStartsItsPortRefusesAndStoppedItRefusesAgain) {
   TestHandler handler(Echo);

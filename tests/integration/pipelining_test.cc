@@ -27,10 +27,10 @@ class PipeliningTest : public NetworkModeTest {
   std::unique_ptr<TestServer> ServeHeld(
       int32_t in_flight, const std::function<void(SocketServerOptions&)>& change = {}) {
     return Serve(
-        [this](Request* request) {
+        [this](RequestPtr request) {
           started_.fetch_add(1);
-          if (request->frame() == "now") return Echo(request);
-          held_.Add(request);
+          if (request->frame() == "now") return Echo(std::move(request));
+          held_.Add(std::move(request));
         },
         [&](SocketServerOptions& options) {
           options.processor.connection.max_in_flight_requests_per_connection = in_flight;
@@ -59,18 +59,18 @@ TEST_P(PipeliningTest, AsManyStartAsMayBeInFlightAndEachAnswerLetsOneMore) {
       server->AwaitMetric("network_received_bytes_total", static_cast<int64_t>(stream.size())));
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 4);
-  std::vector<Request*> requests = held_.TakeAll();
+  std::vector<RequestPtr> requests = held_.TakeAll();
   // Finished last to first; nothing may leave before the first.
-  for (size_t i = requests.size(); i-- > 1;) Echo(requests[i]);
+  for (size_t i = requests.size(); i-- > 1;) Echo(std::move(requests[i]));
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 4);
-  Echo(requests[0]);
+  Echo(std::move(requests[0]));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
   ASSERT_TRUE(held_.Await(4));
   EXPECT_EQ(started_, 8);
-  for (Request* request : held_.TakeAll()) Echo(request);
+  for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   ASSERT_TRUE(held_.Await(2));
-  for (Request* request : held_.TakeAll()) Echo(request);
+  for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   for (int i = 4; i < 10; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
 }
 
@@ -87,7 +87,7 @@ TEST_P(PipeliningTest, TheLimitChangesOnConnectionsThatAreThere) {
   };
   const auto answer = [&](size_t count) {
     ASSERT_TRUE(held_.Await(count));
-    for (Request* request : held_.TakeAll()) Echo(request);
+    for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   };
   Client client(server->port());
   client.Send(Numbers(12) + Framed("now") + Numbers(2, 12));
@@ -111,7 +111,7 @@ TEST_P(PipeliningTest, TheLimitChangesOnConnectionsThatAreThere) {
   set_limit(5);
   std::vector<std::string> answers;
   EXPECT_TRUE(AwaitTrue([&] {
-    for (Request* request : held_.TakeAll()) Echo(request);
+    for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
     while (client.Readable(0)) answers.push_back(client.ReadFrame());
     return answers.size() >= 15;
   }));
@@ -129,7 +129,7 @@ TEST_P(PipeliningTest, TheNextMayStartBeforeTheFirstIsAnswered) {
     client.SendFrame(absl::StrCat("hold ", i));
     ASSERT_TRUE(held_.Await(static_cast<size_t>(i) + 1));
   }
-  for (Request* request : held_.TakeAll()) Echo(request);
+  for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
 }
 
@@ -138,12 +138,12 @@ TEST_P(PipeliningTest, ACloseInTheMiddleComesAfterTheAnswersBeforeIt) {
   Client client(server->port());
   client.Send(Numbers(4));
   ASSERT_TRUE(held_.Await(4));
-  std::vector<Request*> requests = held_.TakeAll();
-  Echo(requests[3]);
-  requests[2]->CloseConnection("asked for it");
-  requests[1]->ReplyNothing();
+  std::vector<RequestPtr> requests = held_.TakeAll();
+  Echo(std::move(requests[3]));
+  requests[2].CloseConnection("asked for it");
+  requests[1].ReplyNothing();
   EXPECT_FALSE(client.Readable(30));
-  Echo(requests[0]);
+  Echo(std::move(requests[0]));
   EXPECT_EQ(client.ReadFrame(), "hold 0");
   EXPECT_TRUE(client.AtEnd());
   EXPECT_TRUE(server->AwaitConnections(0));
@@ -154,11 +154,11 @@ TEST_P(PipeliningTest, WhatWasTakenBeforeALastAnswerLeftIsAnsweredAndNothingMore
   Client client(server->port());
   client.Send(Numbers(10));
   ASSERT_TRUE(held_.Await(4));
-  const std::vector<Request*> held = held_.TakeAll();
-  held[0]->ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed("last"))));
+  std::vector<RequestPtr> held = held_.TakeAll();
+  held[0].ReplyThenClose(NetworkSend(Buffer::CopyOf(Framed("last"))));
   EXPECT_EQ(client.ReadFrame(), "last");
   EXPECT_FALSE(client.Readable(30));
-  for (size_t i = 1; i < held.size(); ++i) Echo(held[i]);
+  for (size_t i = 1; i < held.size(); ++i) Echo(std::move(held[i]));
   for (int i = 1; i < 4; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
   EXPECT_TRUE(client.AtEnd());
   EXPECT_EQ(started_, 4);
@@ -177,7 +177,7 @@ TEST_P(PipeliningTest, AResetWithSeveralInFlightLeavesNothing) {
   }
   // What had come whole is started, as acks=0 needs it; nobody is answered.
   EXPECT_TRUE(AwaitTrue([&] {
-    for (Request* request : held_.TakeAll()) Echo(request);
+    for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
     return server->server().connection_count() == 0 &&
            server->Metric("kafka_network_socketserver_memorypoolused") == 0;
   }));
@@ -191,16 +191,16 @@ TEST_P(PipeliningTest, OneThatRunsAloneWaitsForThoseBeforeAndHoldsBackThoseAfter
   ASSERT_TRUE(held_.Await(3));
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 3);
-  std::vector<Request*> requests = held_.TakeAll();
-  Echo(requests[2]);
-  Echo(requests[1]);
+  std::vector<RequestPtr> requests = held_.TakeAll();
+  Echo(std::move(requests[2]));
+  Echo(std::move(requests[1]));
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 3);
-  Echo(requests[0]);
+  Echo(std::move(requests[0]));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
   EXPECT_EQ(client.ReadFrame(), "now");
   ASSERT_TRUE(held_.Await(3));
-  for (Request* request : held_.TakeAll()) Echo(request);
+  for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   for (int i = 3; i < 6; ++i) EXPECT_EQ(client.ReadFrame(), absl::StrCat("hold ", i));
 }
 
@@ -208,9 +208,9 @@ TEST_P(PipeliningTest, AnswersThatAreNotReadTakeNoMoreThanTheByteBudget) {
   const std::string large = Pattern(1 << 20, 4);
   std::atomic<int> started{0};
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         ++started;
-        ReplyFramed(request, large);
+        ReplyFramed(std::move(request), large);
       },
       [](SocketServerOptions& options) {
         options.sockets.send_buffer_bytes = 128 * 1024;
@@ -249,10 +249,10 @@ TEST_P(PipeliningTest, LargeRequestsTakeNoMoreThanTheByteBudget) {
   EXPECT_FALSE(client.Readable(30));
   EXPECT_EQ(started_, 4);
   EXPECT_TRUE(AwaitTrue([&] {
-    for (Request* request : held_.TakeAll()) ReplyFramed(request, "ok");
+    for (RequestPtr& request : held_.TakeAll()) ReplyFramed(std::move(request), "ok");
     return started_ == 11;
   }));
-  for (Request* request : held_.TakeAll()) ReplyFramed(request, "ok");
+  for (RequestPtr& request : held_.TakeAll()) ReplyFramed(std::move(request), "ok");
   for (int i = 0; i < 10; ++i) EXPECT_EQ(client.ReadFrame(), "ok");
   EXPECT_EQ(client.ReadFrame(), "now");
 }
@@ -260,9 +260,9 @@ TEST_P(PipeliningTest, LargeRequestsTakeNoMoreThanTheByteBudget) {
 TEST_P(PipeliningTest, TenOfTenRequestsWithoutAnswerAreProcessedAfterAClose) {
   std::atomic<int> count{0};
   auto server = Serve(
-      [&](Request* request) {
+      [&](RequestPtr request) {
         ++count;
-        request->ReplyNothing();
+        request.ReplyNothing();
       },
       [](SocketServerOptions& options) {
         options.processor.connection.max_in_flight_requests_per_connection = 3;

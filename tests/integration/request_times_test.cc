@@ -56,18 +56,18 @@ class TimedHandler final : public RequestHandler {
   bool RunsInline(const Request& request) const override {
     return request.frame() == "stall" || request.frame() == "step";
   }
-  void Start(Request* request) override {
+  void Start(RequestPtr request) override {
     const std::string frame(request->frame());
     request->api = frame == "work" ? 1 : 0;
     if (frame == "work") {
       clock_.AdvanceMs(kInHandlerMs);
       request->Throttle(kThrottledMs * 1'000'000);
-      return held.Add(request);
+      return held.Add(std::move(request));
     }
     if (frame == "step") clock_.AdvanceMs(kInHandlerMs);
     if (frame == "stall") processor_gate.Pass();
     if (frame == "busy") handler_gate.Pass();
-    Echo(request);
+    Echo(std::move(request));
   }
 
   Held held;
@@ -132,7 +132,7 @@ TEST_F(RequestTimesTest, EachOfTheSevenIsWhatPassedThere) {
   handler.processor_gate.AwaitEntered();
   clock.AdvanceMs(kWaitsMs);
   const std::string answer = Pattern(4 << 20, 1);
-  for (Request* request : handler.held.TakeAll()) ReplyFramed(request, answer);
+  for (RequestPtr& request : handler.held.TakeAll()) ReplyFramed(std::move(request), answer);
   clock.AdvanceMs(kAnswerQueuedMs);
   handler.processor_gate.Open();
   EXPECT_EQ(third.ReadFrame(), "stall");

@@ -52,7 +52,7 @@ class ThrottleTest : public NetworkModeTest {
   // Answers by the frame's words: "hold" later, "none" with nothing, "close" by
   // closing, else with itself; "token" throttles until tokens_ end it, "hour" and
   // "tick" for such a time.
-  void Start(Request* request) {
+  void Start(RequestPtr request) {
     const std::string frame(request->frame());
     const auto says = [&](absl::string_view word) {
       return frame.find(std::string(word)) != std::string::npos;
@@ -60,20 +60,20 @@ class ThrottleTest : public NetworkModeTest {
     if (says("token")) tokens_.Add(request->StartThrottling(5 * kMs));
     if (says("hour")) request->Throttle(kHourNs);
     if (says("tick")) request->Throttle(kMs);
-    if (says("hold")) return held_.Add(request);
+    if (says("hold")) return held_.Add(std::move(request));
     if (says("none")) {
       silent_.fetch_add(1);
-      return request->ReplyNothing();
+      return request.ReplyNothing();
     }
-    if (says("close")) return request->CloseConnection("asked for it");
-    Echo(request);
+    if (says("close")) return request.CloseConnection("asked for it");
+    Echo(std::move(request));
   }
   std::unique_ptr<TestServer> ServeThrottled(
       const std::function<void(SocketServerOptions&)>& change = {}) {
-    return Serve([this](Request* request) { Start(request); }, change);
+    return Serve([this](RequestPtr request) { Start(std::move(request)); }, change);
   }
   void ReleaseHeld() {
-    for (Request* request : held_.TakeAll()) Echo(request);
+    for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
   }
   // What was sent lies at the server, all of it, and only `frames` were taken.
   static void ExpectTaken(const TestServer& server, int64_t sent_bytes, int64_t frames) {
@@ -137,7 +137,7 @@ TEST_P(ThrottleTest, NoAnswerAfterTheThrottlingIsOverLetsTheNextRequestGo) {
   ASSERT_TRUE(held_.Await(1));
   tokens_.EndAll();
   ASSERT_TRUE(AwaitTrue([&] { return server->Metric(kThrottled) == 0; }));
-  for (Request* request : held_.TakeAll()) request->ReplyNothing();
+  for (RequestPtr& request : held_.TakeAll()) request.ReplyNothing();
   EXPECT_EQ(client.ReadFrame(), "b");
 }
 

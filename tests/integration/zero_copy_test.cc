@@ -38,7 +38,7 @@ struct PatternServer {
   explicit PatternServer(const std::string& disabled,
                          const std::function<void(SocketServerOptions&)>& change = {})
       : server(
-            disabled, [this](Request* request) { Answer(request); },
+            disabled, [this](RequestPtr request) { Answer(std::move(request)); },
             [&change](SocketServerOptions& options) {
               options.processor.connection.zero_copy_min_bytes = kThresholdBytes;
               options.num_network_threads = 1;
@@ -47,14 +47,14 @@ struct PatternServer {
     allocator = &server.server().response_buffers();
   }
 
-  void Answer(Request* request) {
+  void Answer(RequestPtr request) {
     int32_t size = 0;
-    if (!absl::SimpleAtoi(request->frame(), &size)) return request->CloseConnection("not a size");
+    if (!absl::SimpleAtoi(request->frame(), &size)) return request.CloseConnection("not a size");
     const std::string content = Pattern(static_cast<size_t>(size), 1);
     Buffer buffer = allocator.load()->Allocate(static_cast<uint32_t>(size) + 4);
     StoreBigEndian<int32_t>(buffer.data(), size);
     std::memcpy(buffer.data() + 4, content.data(), content.size());
-    request->Reply(NetworkSend(std::move(buffer)));
+    request.Reply(NetworkSend(std::move(buffer)));
   }
 
   std::atomic<BufferAllocator*> allocator{nullptr};

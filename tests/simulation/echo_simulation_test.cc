@@ -40,22 +40,24 @@ class EchoHandler final : public RequestHandler {
  public:
   EchoHandler(uint64_t seed, FileRef file) : random_(seed), file_(std::move(file)) {}
 
-  void Start(Request* request) override {
+  void Start(RequestPtr request) override {
     const absl::string_view frame = request->frame();
     switch (frame.empty() ? static_cast<char>(kEcho) : frame[0]) {
-      case kDelayed:
-        waiting_.emplace_back(request, std::string(frame));
+      case kDelayed: {
         // As delayed operations do: what is needed is copied, the frame goes.
+        std::string kept(frame);
         if (random_.OneIn(2)) request->ReleaseFrame();
+        waiting_.emplace_back(std::move(request), std::move(kept));
         return;
+      }
       case kFile:
-        return ReplyWithFile(request);
+        return ReplyWithFile(std::move(request));
       case kSilent:
-        return request->ReplyNothing();
+        return request.ReplyNothing();
       case kClose:
-        return request->CloseConnection("asked for it");
+        return request.CloseConnection("asked for it");
       default:
-        return request->Reply(Echo(request));
+        return request.Reply(Echo(*request));
     }
   }
   bool RunsInline(const Request& request) const override {
@@ -68,34 +70,34 @@ class EchoHandler final : public RequestHandler {
     const size_t index = random_.Below(waiting_.size());
     auto [request, frame] = std::move(waiting_[index]);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
-    request->Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
+    request.Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
     return true;
   }
 
  private:
-  NetworkSend Echo(Request* request) {
-    const absl::string_view frame = request->frame();
+  NetworkSend Echo(const Request& request) {
+    const absl::string_view frame = request.frame();
     if (random_.OneIn(2)) return NetworkSend(Buffer::CopyOf(Framed(frame)));
     // From where it was received.
     NetworkSend send(Buffer::CopyOf(Framed(frame).substr(0, 4)));
-    send.Append(request->frame_buffer());
+    send.Append(request.frame_buffer());
     return send;
   }
-  void ReplyWithFile(Request* request) {
+  void ReplyWithFile(RequestPtr request) {
     const absl::string_view frame = request->frame();
-    if (frame.size() < 9) return request->CloseConnection("a short file request");
+    if (frame.size() < 9) return request.CloseConnection("a short file request");
     const auto position = LoadBigEndian<int32_t>(frame.data() + 1);
     const auto size = LoadBigEndian<int32_t>(frame.data() + 5);
     std::string head(4, '\0');
     StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(frame.size()) + size);
     NetworkSend send(Buffer::CopyOf(absl::StrCat(head, frame)));
     send.Append(FileSlice{file_, position, size});
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
 
   Random random_;
   const FileRef file_;
-  std::vector<std::pair<Request*, std::string>> waiting_;
+  std::vector<std::pair<RequestPtr, std::string>> waiting_;
 };
 
 // One client: sends its requests, checks the answers, and connects again with

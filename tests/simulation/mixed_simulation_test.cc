@@ -80,7 +80,7 @@ class Handler final : public RequestHandler {
  public:
   Handler(uint64_t seed, FileRef file) : random_(seed), file_(std::move(file)) {}
 
-  void Start(Request* request) override {
+  void Start(RequestPtr request) override {
     std::string frame(request->frame());
     const Head head = Decode(frame);
     State& state = states_[{head.client, head.connection}];
@@ -92,10 +92,10 @@ class Handler final : public RequestHandler {
     }
     if (head.manner == kDelayed) {
       if (random_.OneIn(2)) request->ReleaseFrame();
-      waiting_.emplace_back(request, std::move(frame));
+      waiting_.emplace_back(std::move(request), std::move(frame));
       return;
     }
-    Answer(request, frame);
+    Answer(std::move(request), frame);
   }
   bool RunsInline(const Request& request) const override {
     const Head head = Decode(request.frame());
@@ -107,9 +107,9 @@ class Handler final : public RequestHandler {
   bool AnswerOne() {
     if (waiting_.empty()) return false;
     const size_t index = random_.Below(waiting_.size());
-    const auto [request, frame] = std::move(waiting_[index]);
+    auto [request, frame] = std::move(waiting_[index]);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
-    Answer(request, frame);
+    Answer(std::move(request), frame);
     return true;
   }
   bool EndOne() {
@@ -126,9 +126,9 @@ class Handler final : public RequestHandler {
     int answered = 0;
   };
 
-  void Answer(Request* request, const std::string& frame) {
+  void Answer(RequestPtr request, const std::string& frame) {
     const Head head = Decode(frame);
-    if (head.manner == kSilent) return request->ReplyNothing();
+    if (head.manner == kSilent) return request.ReplyNothing();
     ++states_[{head.client, head.connection}].answered;
     std::string front(4, '\0');
     StoreBigEndian<int32_t>(front.data(), static_cast<int32_t>(frame.size()) + head.size);
@@ -141,14 +141,14 @@ class Handler final : public RequestHandler {
       send.Append(FileSlice{file_, head.position + done, piece});
       done += piece;
     }
-    if (head.manner == kLast) return request->ReplyThenClose(std::move(send));
-    request->Reply(std::move(send));
+    if (head.manner == kLast) return request.ReplyThenClose(std::move(send));
+    request.Reply(std::move(send));
   }
 
   Random random_;
   const FileRef file_;
   std::map<ConnectionId, State> states_;
-  std::vector<std::pair<Request*, std::string>> waiting_;
+  std::vector<std::pair<RequestPtr, std::string>> waiting_;
   std::vector<ThrottleToken> tokens_;
 };
 

@@ -80,7 +80,7 @@ class Handler final : public RequestHandler {
         now_(before_),
         most_(now_) {}
 
-  void Start(Request* request) override {
+  void Start(RequestPtr request) override {
     const std::string frame(request->frame());
     const Head head = Decode(frame);
     State& state = states_[{head.client, head.connection}];
@@ -90,15 +90,16 @@ class Handler final : public RequestHandler {
     state.alone = head.alone;
     ++starts_;
     if (head.manner == kDelayed) {
-      waiting_.push_back({request, frame});
       if (random_.OneIn(2)) request->ReleaseFrame();
+      waiting_.push_back({std::move(request), frame});
       // Some quotas are known at once, others with the answer.
-      if (random_.OneIn(2)) MaybeThrottle(request, head, state, &waiting_.back().throttled);
+      Waiting& last = waiting_.back();
+      if (random_.OneIn(2)) MaybeThrottle(*last.request, head, state, &last.throttled);
       return;
     }
     bool throttled = false;
-    MaybeThrottle(request, head, state, &throttled);
-    Finish(request, frame, head, state);
+    MaybeThrottle(*request, head, state, &throttled);
+    Finish(std::move(request), frame, head, state);
   }
   bool RunsInline(const Request& request) const override {
     return Decode(request.frame()).sequence % 3 != 0;
@@ -114,8 +115,8 @@ class Handler final : public RequestHandler {
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(index));
     const Head head = Decode(waiting.frame);
     State& state = states_[{head.client, head.connection}];
-    if (!waiting.throttled) MaybeThrottle(waiting.request, head, state, &waiting.throttled);
-    Finish(waiting.request, waiting.frame, head, state);
+    if (!waiting.throttled) MaybeThrottle(*waiting.request, head, state, &waiting.throttled);
+    Finish(std::move(waiting.request), waiting.frame, head, state);
     return true;
   }
   // A quota manager's part: ends one of its throttlings.
@@ -155,7 +156,7 @@ class Handler final : public RequestHandler {
     int64_t turn_bytes = 0;
   };
   struct Waiting {
-    Request* request = nullptr;
+    RequestPtr request;
     std::string frame;
     bool throttled = false;
   };
@@ -195,7 +196,7 @@ class Handler final : public RequestHandler {
     state.turn_bytes += bytes;
   }
 
-  void MaybeThrottle(Request* request, const Head& head, State& state, bool* throttled) {
+  void MaybeThrottle(Request& request, const Head& head, State& state, bool* throttled) {
     *throttled = true;
     if (head.throttling == kNoThrottle) return;
     ++throttles_;
@@ -203,23 +204,23 @@ class Handler final : public RequestHandler {
     if (head.throttling == kTimed) {
       const auto duration_ns = static_cast<int64_t>(random_.Below(3'000'000));
       state.throttled_until_ns = std::max(state.throttled_until_ns, clock_.NowNs() + duration_ns);
-      return request->Throttle(duration_ns);
+      return request.Throttle(duration_ns);
     }
     ++state.tokens;
-    tokens_.emplace_back(&state, request->StartThrottling(1));
+    tokens_.emplace_back(&state, request.StartThrottling(1));
   }
 
-  void Finish(Request* request, const std::string& frame, const Head& head, State& state) {
+  void Finish(RequestPtr request, const std::string& frame, const Head& head, State& state) {
     --state.unanswered;
     state.unanswered_bytes -= static_cast<int64_t>(frame.size());
     switch (head.manner) {
       case kEcho:
       case kDelayed:
-        return request->Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
+        return request.Reply(NetworkSend(Buffer::CopyOf(Framed(frame))));
       case kSilent:
-        return request->ReplyNothing();
+        return request.ReplyNothing();
       case kClose:
-        return request->CloseConnection("asked for it");
+        return request.CloseConnection("asked for it");
     }
   }
 

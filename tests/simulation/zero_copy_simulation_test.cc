@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,7 @@ class AnswerHandler final : public RequestHandler {
  public:
   AnswerHandler(uint64_t seed, SimServer*& server) : random_(seed), server_(server) {}
 
-  void Start(Request* request) override {
+  void Start(RequestPtr request) override {
     const absl::string_view frame = request->frame();
     const auto id = static_cast<uint32_t>(LoadBigEndian<int32_t>(frame.data()));
     const auto size_bytes = static_cast<uint32_t>(LoadBigEndian<int32_t>(frame.data() + 4));
@@ -47,7 +48,7 @@ class AnswerHandler final : public RequestHandler {
       done += part.size_bytes();
       send.Append(std::move(part));
     }
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
   bool RunsInline(const Request&) const override { return true; }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -46,36 +47,36 @@ class Handler {
     late_.join();
   }
 
-  void Start(Request* request) {
+  void Start(RequestPtr request) {
     const absl::string_view frame = request->frame();
     switch (frame.empty() ? 'e' : frame[0]) {
       case 'f':
-        return AnswerFileRequest(request, file_.file(), kFileBytes);
+        return AnswerFileRequest(std::move(request), file_.file(), kFileBytes);
       case 'n':
-        return request->ReplyNothing();
+        return request.ReplyNothing();
       case 'c':
-        return request->CloseConnection("asked for");
+        return request.CloseConnection("asked for");
       case 'l':
-        return held_.Add(request);
+        return held_.Add(std::move(request));
       case 't':
         request->Throttle(200'000);
-        return Echo(request);
+        return Echo(std::move(request));
       case 'k': {
         {
           MutexLock lock(tokens_mutex_);
           tokens_.push_back(request->StartThrottling(1));
         }
-        return frame.size() % 2 == 0 ? Echo(request) : held_.Add(request);
+        return frame.size() % 2 == 0 ? Echo(std::move(request)) : held_.Add(std::move(request));
       }
       default:
-        return Echo(request);
+        return Echo(std::move(request));
     }
   }
 
  private:
   void AnswerLate() {
     while (!stop_) {
-      for (Request* request : held_.TakeAll()) Echo(request);
+      for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
       {
         MutexLock lock(tokens_mutex_);
         tokens_.clear();
@@ -169,7 +170,7 @@ TEST_P(NetworkChurnTest, NothingIsLeftAndEveryAnswerWasRight) {
     TempFile file(content);
     Handler handler(file);
     TestServer server(
-        GetParam().disabled, [&](Request* request) { handler.Start(request); },
+        GetParam().disabled, [&](RequestPtr request) { handler.Start(std::move(request)); },
         [&](SocketServerOptions& options) {
           SetTightBounds(GetParam(), options);
           options.max_connections = 12;

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,17 +43,17 @@ class Handler {
     stop_ = true;
     late_.join();
   }
-  void Start(Request* request) {
+  void Start(RequestPtr request) {
     const absl::string_view frame = request->frame();
-    if (frame[0] == 'l') return held_.Add(request);
-    if (frame[0] != 'f') return Echo(request);
-    AnswerFileRequest(request, file_.file(), kFileBytes);
+    if (frame[0] == 'l') return held_.Add(std::move(request));
+    if (frame[0] != 'f') return Echo(std::move(request));
+    AnswerFileRequest(std::move(request), file_.file(), kFileBytes);
   }
 
  private:
   void AnswerLate() {
     while (!stop_) {
-      for (Request* request : held_.TakeAll()) Echo(request);
+      for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
       std::this_thread::sleep_for(std::chrono::microseconds(300));
     }
   }
@@ -107,7 +108,7 @@ TEST_P(NetworkResizeStressTest, NoClientNoticesAndNothingIsLeft) {
     TempFile file(content);
     Handler handler(file);
     TestServer server(
-        GetParam().disabled, [&](Request* request) { handler.Start(request); },
+        GetParam().disabled, [&](RequestPtr request) { handler.Start(std::move(request)); },
         [&](SocketServerOptions& options) { SetTightBounds(GetParam(), options); });
     const uint32_t seed = std::random_device()();
     RecordProperty("seed", static_cast<int>(seed));

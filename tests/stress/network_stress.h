@@ -52,13 +52,13 @@ inline std::string FileRequest(int32_t size) {
   StoreBigEndian<int32_t>(&request[1], size);
   return request;
 }
-inline void AnswerFileRequest(Request* request, const FileRef& file, int64_t file_bytes) {
+inline void AnswerFileRequest(RequestPtr request, const FileRef& file, int64_t file_bytes) {
   const int64_t size = LoadBigEndian<int32_t>(request->frame().data() + 1);
   Buffer head = Buffer::Allocate(4);
   StoreBigEndian<int32_t>(head.data(), static_cast<int32_t>(size));
   NetworkSend send(std::move(head));
   send.Append(FileSlice{file, file_bytes - size, size});
-  request->Reply(std::move(send));
+  request.Reply(std::move(send));
 }
 
 // The clients are gone.

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "engine/base/endian.h"
 #include "engine/network/socket_server.h"
@@ -25,7 +26,7 @@ class EchoHandler final : public gyre::RequestHandler {
  public:
   // Before the server starts.
   void SetBuffers(gyre::BufferAllocator* buffers) { buffers_ = buffers; }
-  void Start(gyre::Request* request) override {
+  void Start(gyre::RequestPtr request) override {
     const absl::string_view frame = request->frame();
     const auto size_bytes = static_cast<uint32_t>(frame.size());
     // A small frame is copied behind its length; a large one is sent from where it
@@ -36,7 +37,7 @@ class EchoHandler final : public gyre::RequestHandler {
     std::memcpy(head.data() + sizeof(int32_t), frame.data(), copied_bytes);
     gyre::NetworkSend send(std::move(head));
     if (copied_bytes < size_bytes) send.Append(request->frame_buffer());
-    request->Reply(std::move(send));
+    request.Reply(std::move(send));
   }
   bool RunsInline(const gyre::Request&) const override { return true; }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
@@ -84,7 +85,7 @@ class FileHandler final : public gyre::RequestHandler {
   }
 
   bool RunsInline(const gyre::Request&) const override { return true; }
-  void Start(gyre::Request* request) override {
+  void Start(gyre::RequestPtr request) override {
     const gyre::HttpRequest http = gyre::ParseHttpRequest(request->frame(), kLimits);
     const int64_t now = gyre::Clock::Real().WallTimeMs() / 1000;
     gyre::NetworkSend send;
@@ -99,8 +100,8 @@ class FileHandler final : public gyre::RequestHandler {
     } else {
       send = Answer(found->second, http, now);
     }
-    if (http.keep_alive) return request->Reply(std::move(send));
-    request->ReplyThenClose(std::move(send));
+    if (http.keep_alive) return request.Reply(std::move(send));
+    request.ReplyThenClose(std::move(send));
   }
 
  private:

@@ -104,17 +104,20 @@ gyre::NetworkSend Answer(std::optional<gyre::Buffer> value) {
 // One "wait": the purgatory looks again whenever its key is set, and at its deadline.
 class Wait final : public gyre::DelayedOperation {
  public:
-  Wait(const Store& store, std::string key, int64_t timeout_ms, gyre::Request* request)
-      : DelayedOperation(timeout_ms), store_(store), key_(std::move(key)), request_(request) {}
+  Wait(const Store& store, std::string key, int64_t timeout_ms, gyre::RequestPtr request)
+      : DelayedOperation(timeout_ms),
+        store_(store),
+        key_(std::move(key)),
+        request_(std::move(request)) {}
 
  private:
   bool TryComplete() override { return store_.Get(key_).has_value() && ForceComplete(); }
-  void OnComplete() override { request_->Reply(Answer(store_.Get(key_))); }
-  void OnDrop() override { request_->Reply(Answer("!stopping")); }
+  void OnComplete() override { request_.Reply(Answer(store_.Get(key_))); }
+  void OnDrop() override { request_.Reply(Answer("!stopping")); }
 
   const Store& store_;
   const std::string key_;
-  gyre::Request* const request_;
+  gyre::RequestPtr request_;
 };
 
 gyre::WatchKey WatchKeyOf(absl::string_view key) {
@@ -134,7 +137,7 @@ class KvHandler final : public gyre::RequestHandler {
     return absl::StartsWith(request.frame(), "set ") ? kWrites : kReads;
   }
   // On a handler thread.
-  void Start(gyre::Request* request) override {
+  void Start(gyre::RequestPtr request) override {
     const std::vector<absl::string_view> words =
         absl::StrSplit(request->frame(), absl::MaxSplits(' ', 2));
     int32_t timeout_ms = 0;
@@ -142,23 +145,23 @@ class KvHandler final : public gyre::RequestHandler {
       request->api = kSet;
       store_.Set(words[1], gyre::Buffer::CopyOf(words[2]));
       purgatory_->CheckAndComplete(WatchKeyOf(words[1]));
-      request->Reply(Answer("+"));
+      request.Reply(Answer("+"));
     } else if (words[0] == "get" && words.size() == 2) {
       request->api = kGet;
-      request->Reply(Answer(store_.Get(words[1])));
+      request.Reply(Answer(store_.Get(words[1])));
     } else if (words[0] == "wait" && words.size() == 3 && absl::SimpleAtoi(words[1], &timeout_ms) &&
                timeout_ms >= 0) {
       request->api = kWait;
       const std::string key(words[2]);
       request->ReleaseFrame();  // nobody's memory while it waits
-      purgatory_->TryCompleteElseWatch(gyre::MakeRef<Wait>(store_, key, timeout_ms, request),
-                                       {WatchKeyOf(key)});
+      purgatory_->TryCompleteElseWatch(
+          gyre::MakeRef<Wait>(store_, key, timeout_ms, std::move(request)), {WatchKeyOf(key)});
     } else if (words[0] == "keys" && words.size() == 1) {
       request->api = kKeys;
       std::optional<gyre::Buffer> keys = store_.ListKeys(*buffers_);
-      request->Reply(keys.has_value() ? gyre::NetworkSend(*std::move(keys)) : Answer("!busy"));
+      request.Reply(keys.has_value() ? gyre::NetworkSend(*std::move(keys)) : Answer("!busy"));
     } else {
-      request->CloseConnection("not a request of kv_server");
+      request.CloseConnection("not a request of kv_server");
     }
   }
 
@@ -171,9 +174,9 @@ class KvHandler final : public gyre::RequestHandler {
 class ControlHandler final : public gyre::RequestHandler {
  public:
   explicit ControlHandler(Store& store) : store_(store) {}
-  void Start(gyre::Request* request) override {
-    if (request->frame() != "count") return request->CloseConnection("not a control request");
-    request->Reply(Answer(absl::StrCat("=", store_.size())));
+  void Start(gyre::RequestPtr request) override {
+    if (request->frame() != "count") return request.CloseConnection("not a control request");
+    request.Reply(Answer(absl::StrCat("=", store_.size())));
   }
 
  private:

@@ -35,7 +35,7 @@ constexpr int16_t kPlaintext = 0;
 class LateHandler final : public RequestHandler {
  public:
   void Set(RequestHandler* handler) { handler_ = handler; }
-  void Start(Request* request) override { handler_->Start(request); }
+  void Start(RequestPtr request) override { handler_->Start(std::move(request)); }
   bool RunsInline(const Request& request) const override { return handler_->RunsInline(request); }
   int LaneOf(const Request& request) const override { return handler_->LaneOf(request); }
   int16_t ApiOf(const Request& request) const override { return handler_->ApiOf(request); }

@@ -29,7 +29,7 @@ bool IsValidClientSoftware(absl::string_view text) {
                      [](char c) { return IsWordCharacter(c) || c == '.' || c == '-'; });
 }
 
-void ReplyUnsupportedApiVersions(const RequestContext& context) {
+void ReplyUnsupportedApiVersions(RequestContext context) {
   proto::ApiVersionsResponse response;
   response.error_code = ErrorCode::kUnsupportedVersion;
   AddApi(*FindServedApi(ApiKey::kApiVersions), response);

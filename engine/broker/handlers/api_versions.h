@@ -13,7 +13,7 @@ void HandleApiVersions(const BrokerServices& services, RequestContext context);
 // The answer to a version that is not served: in version 0, with error 35 and
 // ApiVersions' own range, so that the client can ask again. The body of such a
 // request is never looked at.
-void ReplyUnsupportedApiVersions(const RequestContext& context);
+void ReplyUnsupportedApiVersions(RequestContext context);
 
 // [a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?
 bool IsValidClientSoftware(absl::string_view text);

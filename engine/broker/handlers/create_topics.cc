@@ -57,7 +57,7 @@ void AddTopic(const NewTopicResult& result, proto::CreateTopicsResponse& respons
   }
 }
 
-void Reply(const RequestContext& context, const std::vector<NewTopicResult>& refused,
+void Reply(RequestContext& context, const std::vector<NewTopicResult>& refused,
            const std::vector<NewTopicResult>& results) {
   proto::CreateTopicsResponse response;
   response.topics.reserve(refused.size() + results.size());
@@ -89,11 +89,11 @@ void HandleCreateTopics(const BrokerServices& services, RequestContext context) 
   }
   const bool validate_only = request.validate_only;
   context.ReleaseFrame();
-  services.controller->CreateTopics(
-      std::move(topics), validate_only,
-      [context, refused = std::move(refused)](const std::vector<NewTopicResult>& results) {
-        Reply(context, refused, results);
-      });
+  services.controller->CreateTopics(std::move(topics), validate_only,
+                                    [context = std::move(context), refused = std::move(refused)](
+                                        const std::vector<NewTopicResult>& results) mutable {
+                                      Reply(context, refused, results);
+                                    });
 }
 
 }  // namespace gyre

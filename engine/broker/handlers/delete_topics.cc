@@ -50,7 +50,7 @@ const char* WhyMalformed(const TopicSelector& topic) {
   return nullptr;
 }
 
-void Reply(const RequestContext& context, const std::vector<DeleteTopicResult>& refused,
+void Reply(RequestContext& context, const std::vector<DeleteTopicResult>& refused,
            const std::vector<DeleteTopicResult>& results) {
   proto::DeleteTopicsResponse response;
   response.responses.reserve(refused.size() + results.size());
@@ -91,11 +91,11 @@ void HandleDeleteTopics(const BrokerServices& services, RequestContext context) 
       count = 0;  // one entry stands for all of them
     }
   }
-  services.controller->DeleteTopics(
-      std::move(wanted),
-      [context, refused = std::move(refused)](const std::vector<DeleteTopicResult>& results) {
-        Reply(context, refused, results);
-      });
+  services.controller->DeleteTopics(std::move(wanted),
+                                    [context = std::move(context), refused = std::move(refused)](
+                                        const std::vector<DeleteTopicResult>& results) mutable {
+                                      Reply(context, refused, results);
+                                    });
 }
 
 }  // namespace gyre

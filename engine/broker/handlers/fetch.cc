@@ -24,7 +24,7 @@ void HandleFetch(const BrokerServices& services, RequestContext context) {
     response.error_code = ErrorCode::kFetchSessionIdNotFound;
     return context.Reply(response);
   }
-  MakeRef<FetchOperation>(services, context, request)->Start();
+  MakeRef<FetchOperation>(services, std::move(context), request)->Start();
 }
 
 }  // namespace gyre

@@ -37,7 +37,8 @@ ErrorCode CheckRequest(const proto::ProduceRequest& request) {
 void HandleProduce(const BrokerServices& services, RequestContext context) {
   proto::ProduceRequest request;
   if (!context.Decode(request)) return;
-  MakeRef<ProduceOperation>(services, context, request)->Start(request, CheckRequest(request));
+  MakeRef<ProduceOperation>(services, std::move(context), request)
+      ->Start(request, CheckRequest(request));
 }
 
 }  // namespace gyre

@@ -54,6 +54,13 @@ Processor::~Processor() {
   seat_.Leave(table_.last_generation());
 }
 
+int64_t Processor::requests_awaiting_answer() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  int64_t count = 0;
+  requests_.ForEach(
+      [&count](const ConnectionRequest& request) { count += request.awaits_answer() ? 1 : 0; });
+  return count;
+}
+
 // --- any thread ----------------------------------------------------------------
 
 void Processor::BeginDrain() {

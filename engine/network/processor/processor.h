@@ -104,6 +104,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   uring::RingStats ring_stats() const { return ring_->stats(); }
   int index() const { return seat_.index(); }
   ProcessorSeat& seat() { return seat_; }
+  // Requests that somebody has the right to answer still. Its thread and the handlers'
+  // have ended.
+  int64_t requests_awaiting_answer() const;
 
   // --- the owner's thread --------------------------------------------------------
   void OnThreadStart() override;
@@ -348,13 +351,7 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   IntrusiveList<Slot, TurnTag> turns_ ABSL_GUARDED_BY(owner_);
   IntrusiveList<Slot, YieldTag> yielded_ ABSL_GUARDED_BY(owner_);
   uint32_t turn_ ABSL_GUARDED_BY(owner_) = 0;
-  // In debug builds who answers one twice is found out (request.h).
-#ifdef NDEBUG
-  static constexpr size_t kRestingRequests = 0;
-#else
-  static constexpr size_t kRestingRequests = 256;
-#endif
-  ObjectPool<ConnectionRequest, 32, kRestingRequests> requests_ ABSL_GUARDED_BY(owner_);
+  ObjectPool<ConnectionRequest, 32> requests_ ABSL_GUARDED_BY(owner_);
   ObjectPool<MemoryWait, 16> memory_waits_ ABSL_GUARDED_BY(owner_);
   uint32_t untold_runs_ ABSL_GUARDED_BY(owner_) = 0;
   std::vector<uring::Completion> completions_ ABSL_GUARDED_BY(owner_);

@@ -243,6 +243,22 @@ void ProcessorPool::CloseAll() {
   for (const Member& member : retiring_) member.processor->CloseAll();
 }
 
+int64_t ProcessorPool::HeldByHandlers() const {
+  MutexLock turn(turn_);
+  MutexLock lock(mutex_);
+  int64_t count = 0;
+  for (const std::vector<Member>* members : {&active_, &retiring_}) {
+    for (const Member& member : *members) {
+      count += member.processor->requests_awaiting_answer();
+      count += member.seat->throttle_tokens.load(std::memory_order_acquire);
+    }
+  }
+  for (const auto& seat : free_seats_) {
+    count += seat->throttle_tokens.load(std::memory_order_acquire);
+  }
+  return count;
+}
+
 void ProcessorPool::Stop() {
   CloseAll();
   MutexLock turn(turn_);

@@ -83,6 +83,9 @@ class ProcessorPool {
   void AddTo(const std::shared_ptr<ConnectionList>& list);
   void BeginDrain();
   void CloseAll();
+  // What handlers, or who answers for them, have not given back: requests to answer and
+  // throttle tokens. After Stop, and the handlers'.
+  int64_t HeldByHandlers() const;
   // Ends a Resize that waits, then joins every thread.
   void Stop();
 
@@ -106,7 +109,7 @@ class ProcessorPool {
   const Clock& clock_;
   ProcessorSet set_;
 
-  Mutex turn_;  // outer: Open, Start, Resize, Reap, Stop
+  mutable Mutex turn_;  // outer: Open, Start, Resize, Reap, Stop
   std::vector<std::unique_ptr<ProcessorSeat>> free_seats_ ABSL_GUARDED_BY(turn_);
 
   mutable Mutex mutex_;  // inner; never held while waiting

@@ -204,7 +204,7 @@ void Processor::StartInline(Slot& slot, ConnectionRequest* first) {
   while (request != nullptr) {
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = started_ns;
-    handler_.Start(request);
+    handler_.Start(RequestPtr(request));
     started_ns = channel_.clock().NowNs();
     ++count;
     if (request->MarkStarted(started_ns)) {

@@ -18,9 +18,6 @@ void Request::ReleaseFrame() {
 bool Request::SendThrottleStart(int64_t assigned_ns, int64_t end_ns) {
   DCHECK(!throttled_) << "the larger of several throttle times applies, once";
   if (throttled_) return false;
-  DCHECK(!is_replied()) << "a throttling of a request that was answered";
-  if (is_replied()) [[unlikely]]
-    return false;
   ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
   throttled_ = true;
   times_.throttle_ns = assigned_ns;
@@ -47,11 +44,6 @@ ThrottleToken Request::StartThrottling(int64_t assigned_ns) {
 }
 
 void Request::Respond(ResponseKind response_kind, NetworkSend send, Ending ending) {
-  DCHECK(!is_replied()) << "a request was answered twice";
-  if (is_replied()) [[unlikely]] {
-    LOG_EVERY_N(ERROR, 1000) << "a request was answered twice: the second answer is dropped";
-    return;
-  }
   if (!send.valid()) [[unlikely]] {
     response_kind = ResponseKind::kCloseConnection;
     send = NetworkSend();
@@ -67,15 +59,34 @@ void Request::Respond(ResponseKind response_kind, NetworkSend send, Ending endin
   if (self->MarkReplied()) sink->EnqueueResponse(self);
 }
 
+void RequestPtr::Respond(ResponseKind response_kind, NetworkSend send, Request::Ending ending) {
+  DCHECK(request_ != nullptr) << "a request was answered twice";
+  if (request_ == nullptr) [[unlikely]] {
+    LOG_EVERY_N(ERROR, 1000) << "a request was answered twice: the second answer is dropped";
+    return;
+  }
+  std::exchange(request_, nullptr)->Respond(response_kind, std::move(send), ending);
+}
+
+void RequestPtr::Forget() {
+  LOG_EVERY_N(ERROR, 1000) << "a handler forgot to answer a request of api " << request_->api
+                           << " of " << request_->session().peer.ToString()
+                           << ": its connection is closed";
+  CloseConnection("a handler forgot to answer");
+}
+
 ThrottleToken::ThrottleToken(ResponseSink* sink, uint32_t slot, uint32_t generation)
     : sink_(sink), end_(std::make_unique<ThrottleSignal>()) {
+  sink->throttle_tokens.fetch_add(1, std::memory_order_relaxed);
   end_->kind = ResponseKind::kEndThrottling;
   end_->slot = slot;
   end_->generation = generation;
 }
 
 void ThrottleToken::End() {
-  if (end_ != nullptr) sink_->EnqueueThrottle(end_.release());
+  if (end_ == nullptr) return;
+  sink_->EnqueueThrottle(end_.release());
+  sink_->throttle_tokens.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace gyre

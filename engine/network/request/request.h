@@ -1,8 +1,12 @@
 // One frame on its way from a connection to a handler and back. The response
 // travels in the same object, so replying cannot fail and allocates no node.
 //
+// A handler has it by a RequestPtr, the right to answer it: there is one, it is moved and
+// not copied, and answering uses it up. So nobody answers twice, or what is another
+// client's request by then, and none is forgotten.
+//
 // Threads: handoff. The processor fills it, the request channel hands it to one
-// handler; from Start() until Respond() it belongs to the handler's side.
+// handler; from Start() until the answer it belongs to the handler's side.
 // Owns: the frame's bytes until ReleaseFrame(), the response until it is sent.
 #ifndef GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
 #define GYRE_ENGINE_NETWORK_REQUEST_REQUEST_H_
@@ -36,15 +40,9 @@ struct RequestTimes {
 class Request : public ResponseNode {
  public:
   // The frame without its length prefix; valid until ReleaseFrame().
-  absl::string_view frame() const {
-    DCHECK(!is_gone()) << "the frame of a request that was answered";
-    return frame_.view();
-  }
+  absl::string_view frame() const { return frame_.view(); }
   // A reference of one's own to the frame's bytes.
-  Buffer frame_buffer() const {
-    DCHECK(!is_gone()) << "the frame of a request that was answered";
-    return frame_;
-  }
+  Buffer frame_buffer() const { return frame_; }
   // Gives the frame's memory (and its bytes in the memory budget) back early.
   // Delayed operations call it before they wait.
   void ReleaseFrame();
@@ -63,37 +61,20 @@ class Request : public ResponseNode {
     client_software_ = std::make_unique<const ClientSoftware>(std::move(software));
   }
 
-  // Before the reply (afterwards it is a bug, and throttles nothing), at most once: the
-  // connection's next request is taken only when the throttling is over, `duration_ns`
-  // from now (and this one answered, whichever is later). The reply itself leaves at once,
-  // and requests that were taken before, up to max_in_flight, are handled as ever. A duration that
-  // is not positive throttles nothing. A connection that is closing or draining is not throttled.
+  // At most once: the connection's next request is taken only when the throttling is over,
+  // `duration_ns` from now (and this one answered, whichever is later). The reply itself
+  // leaves at once, and requests that were taken before, up to max_in_flight, are handled as
+  // ever. A duration that is not positive throttles nothing. A connection that is closing or
+  // draining is not throttled.
   void Throttle(int64_t duration_ns);
   // The same with an end that the token's holder decides; `assigned_ns` is what the
   // metrics call its throttle time.
   ThrottleToken StartThrottling(int64_t assigned_ns);
   bool throttled() const { return throttled_; }
 
-  // Exactly one of these, once, on any thread; `this` is gone for the caller. A
-  // reply given inside RequestHandler::Start leaves when Start has returned.
-  //
-  // A second answer is a bug and ends a debug build. Else it is logged and dropped, as long
-  // as the object has no new life: then it is another client's request, which it answers.
-  // Debug builds let the objects rest for a while, so as to find who does this.
-  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send), {}); }
-  // When this has left no more requests of the connection are taken. Those that were taken
-  // before, up to max_in_flight, are handled and answered, and then it is closed: with
-  // max_in_flight 1 this is the last thing it sends.
-  void ReplyThenClose(NetworkSend send) {
-    Respond(ResponseKind::kSend, std::move(send), {true, nullptr});
-  }
-  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend(), {}); }
-  // `reason` (static storage) is for the rate-limited log line.
-  void CloseConnection(const char* reason) {
-    Respond(ResponseKind::kCloseConnection, NetworkSend(), {false, reason});
-  }
-
  protected:
+  friend class RequestPtr;
+
   Request() = default;
   ~Request() = default;
 
@@ -112,8 +93,6 @@ class Request : public ResponseNode {
   // What must both have happened before it goes back. They stay up until its next life.
   static constexpr uint8_t kStarted = 1;
   static constexpr uint8_t kReplied = 2;
-  bool is_replied() const { return (marks_.load(std::memory_order_relaxed) & kReplied) != 0; }
-  bool is_gone() const { return marks_.load(std::memory_order_relaxed) == (kStarted | kReplied); }
   std::atomic<uint8_t> marks_{0};
   bool throttled_ = false;
   // On its way before the response, and taken before it.
@@ -122,6 +101,56 @@ class Request : public ResponseNode {
   const char* close_reason_ = nullptr;
   bool closes_after_ = false;
   std::unique_ptr<const ClientSoftware> client_software_;
+};
+
+// Threads: handoff, like the request; the answer may be given on any.
+// Owns: the right to answer. One that ends with it closes the connection, and says so in
+// the log: else its client would wait for ever, and a drain with it.
+class RequestPtr {
+ public:
+  RequestPtr() = default;
+  explicit RequestPtr(Request* request) : request_(request) {}
+  RequestPtr(RequestPtr&& other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
+  RequestPtr& operator=(RequestPtr&& other) noexcept {
+    RequestPtr taken(std::move(other));
+    std::swap(request_, taken.request_);
+    return *this;
+  }
+  ~RequestPtr() {
+    if (request_ != nullptr) [[unlikely]]
+      Forget();
+  }
+
+  // Null once it was answered, or moved from.
+  explicit operator bool() const { return request_ != nullptr; }
+  Request* operator->() const { return &**this; }
+  Request& operator*() const {
+    DCHECK(request_ != nullptr) << "a request that was answered or moved";
+    return *request_;
+  }
+
+  // One of these, on any thread; it is null from then on, and so are references to the
+  // request, its frame and its session gone. An answer given inside RequestHandler::Start
+  // leaves when Start has returned. Of a null one: ends a debug build, else is logged and
+  // dropped.
+  void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send), {}); }
+  // When this has left no more requests of the connection are taken. Those that were taken
+  // before, up to max_in_flight, are handled and answered, and then it is closed: with
+  // max_in_flight 1 this is the last thing it sends.
+  void ReplyThenClose(NetworkSend send) {
+    Respond(ResponseKind::kSend, std::move(send), {true, nullptr});
+  }
+  void ReplyNothing() { Respond(ResponseKind::kNoOp, NetworkSend(), {}); }
+  // `reason` (static storage) is for the rate-limited log line.
+  void CloseConnection(const char* reason) {
+    Respond(ResponseKind::kCloseConnection, NetworkSend(), {false, reason});
+  }
+
+ private:
+  void Respond(ResponseKind response_kind, NetworkSend send, Request::Ending ending);
+  void Forget();
+
+  Request* request_ = nullptr;
 };
 
 }  // namespace gyre

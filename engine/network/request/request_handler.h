@@ -14,10 +14,10 @@ class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
 
-  // Leads to exactly one of Request's Reply…/CloseConnection, now or later.
-  // Returns when the next request of the same connection may start. A malformed
-  // frame is answered or closed on, never a CHECK.
-  virtual void Start(Request* request) = 0;
+  // Leads to an answer, now or, by whoever has `request` then, later. Returns when the
+  // next request of the same connection may start. A malformed frame is answered or
+  // closed on, never a CHECK.
+  virtual void Start(RequestPtr request) = 0;
 
   // True when Start(request) neither blocks nor does file I/O, so that it may
   // run on the processor.

@@ -43,7 +43,7 @@ void HandlerWorker::StartRun(RequestRun* run, RequestHandler& handler, const Clo
     ConnectionRequest* const next = request->next_in_run;
     request->times().dequeued_ns = now_ns;
     turn.BeginRequest(lane, handler.ApiOf(*request), now_ns);
-    handler.Start(request);
+    handler.Start(RequestPtr(request));
     now_ns = clock.NowNs();
     if (!request->MarkStarted(now_ns)) {
       if (next == nullptr && wants_notice) sink->EnqueueRunStarted(run);

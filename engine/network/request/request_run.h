@@ -42,6 +42,9 @@ class ResponseSink {
   // The lane of the channel that was full has room again.
   virtual void EnqueueRoom(int lane) = 0;
 
+  // Tokens that will yet send an end; any thread.
+  std::atomic<int64_t> throttle_tokens{0};
+
  protected:
   ~ResponseSink() = default;
 };
@@ -110,6 +113,8 @@ class ConnectionRequest final : public Request {
   }
   // The replying side; true: Start returned before, and nobody replied.
   bool MarkReplied() { return Mark(kReplied) == kStarted; }
+  // Start returned, and somebody has the right to answer still.
+  bool awaits_answer() const { return marks_.load(std::memory_order_acquire) == kStarted; }
 
   ResponseSink* sink() const { return sink_; }
   uint32_t slot() const { return slot_; }

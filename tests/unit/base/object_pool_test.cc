@@ -32,19 +32,6 @@ TEST(ObjectPoolTest, TheLastToComeBackIsTheFirstToGo) {
   EXPECT_EQ(pool.made(), 8u) << "made more than were ever out";
 }
 
-TEST(ObjectPoolTest, WhatRestsIsLentAgainOnlyAfterOthers) {
-  ObjectPool<Thing, 1, 3> pool;
-  Thing* const first = pool.Acquire();
-  pool.Release(first);
-  for (int i = 0; i < 3; ++i) {
-    Thing* const thing = pool.Acquire();
-    EXPECT_NE(thing, first);
-    pool.Release(thing);
-  }
-  EXPECT_EQ(pool.Acquire(), first);
-  EXPECT_EQ(pool.made(), 4u);
-}
-
 TEST(ObjectPoolTest, ObjectsComeBackAsTheyWere) {
   ObjectPool<Thing, 1> pool;
   Thing* const thing = pool.Acquire();

@@ -34,7 +34,7 @@ class OutputQueueTest : public ::testing::Test {
   int32_t Reply(ConnectionRequest* request, const std::vector<std::string>& parts) {
     NetworkSend send;
     for (const std::string& part : parts) send.Append(Buffer::CopyOf(part));
-    request->Reply(std::move(send));
+    RequestPtr(request).Reply(std::move(send));
     return queue_.MarkReady(request);
   }
   // Sends at most `max_bytes` as the sender would; what was sent.
@@ -82,7 +82,7 @@ TEST_F(OutputQueueTest, EveryShortSendIsResumed) {
     ConnectionRequest* none = Push();
     ConnectionRequest* b = Push();
     Reply(a, {"ab", "c", "def"});
-    none->ReplyNothing();
+    RequestPtr(none).ReplyNothing();
     queue_.MarkReady(none);
     Reply(b, {"ghij", "kl"});
     std::string sent;
@@ -108,7 +108,7 @@ TEST_F(OutputQueueTest, OnlyABufferOfWhichNothingLeftMayGrow) {
   NetworkSend send(Buffer::CopyOf("head"));
   send.Append(FileSlice{file_, 1000, 6});
   send.Append(FileSlice{file_, 2000, 6});
-  a->Reply(std::move(send));
+  RequestPtr(a).Reply(std::move(send));
   queue_.MarkReady(a);
   EXPECT_EQ(queue_.UnsentBufferBefore(0), nullptr) << "nothing is before the first part";
   ASSERT_NE(queue_.UnsentBufferBefore(1), nullptr);
@@ -125,7 +125,7 @@ TEST_F(OutputQueueTest, ASliceIsReplacedPieceByPiece) {
   NetworkSend send(Buffer::CopyOf("head"));
   send.Append(FileSlice{file_, 1000, 6});
   send.Append(Buffer::CopyOf("tail"));
-  a->Reply(std::move(send));
+  RequestPtr(a).Reply(std::move(send));
   queue_.MarkReady(a);
   EXPECT_EQ(SendSome(100), "head");
   EXPECT_TRUE(more_follows_);
@@ -142,12 +142,12 @@ TEST_F(OutputQueueTest, ASliceIsReplacedPieceByPiece) {
 TEST_F(OutputQueueTest, AReplyInsideStartComesBackWhenStartReturned) {
   ConnectionRequest request;
   request.Fill(&channel_, &sink_, nullptr, 0, 0, Buffer(), 0, 1);
-  request.ReplyNothing();
+  RequestPtr(&request).ReplyNothing();
   EXPECT_TRUE(sink_.responses.empty());
   EXPECT_TRUE(request.MarkStarted(5));
   request.Fill(&channel_, &sink_, nullptr, 0, 0, Buffer(), 0, 1);
   EXPECT_FALSE(request.MarkStarted(5));
-  request.ReplyNothing();
+  RequestPtr(&request).ReplyNothing();
   EXPECT_EQ(sink_.responses.size(), 1u);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -71,36 +72,61 @@ TEST_F(RequestChannelTest, RoomThatIsNotUsedIsPassedOn) {
   EXPECT_EQ(b.room, 1);
 }
 
-TEST_F(RequestChannelTest, ASecondAnswerIsDropped) {
+TEST_F(RequestChannelTest, AnAnswerUsesUpTheRightToAnswer) {
   Sink sink;
   ConnectionRequest* const request = Run(&sink)->first;
-  request->Reply(NetworkSend(Buffer::CopyOf("first")));
-  EXPECT_DEBUG_DEATH(request->Reply(NetworkSend(Buffer::CopyOf("another"))), "answered twice");
-  EXPECT_DEBUG_DEATH(request->CloseConnection("again"), "answered twice");
+  RequestPtr right(request);
+  right.Reply(NetworkSend(Buffer::CopyOf("first")));
+  EXPECT_FALSE(right);
+  EXPECT_DEBUG_DEATH(right.Reply(NetworkSend(Buffer::CopyOf("another"))), "answered twice");
+  EXPECT_DEBUG_DEATH(right.CloseConnection("again"), "answered twice");
+  EXPECT_DEBUG_DEATH(right.ReplyThenClose(NetworkSend()), "answered twice");
   EXPECT_EQ(request->response_kind(), ResponseKind::kSend);
   EXPECT_EQ(request->response().size_bytes(), 5);
   EXPECT_EQ(request->close_reason(), nullptr);
-  EXPECT_TRUE(request->MarkStarted(1));
-}
-
-TEST_F(RequestChannelTest, AnAnswerThatIsOnItsWayIsNotSentAgain) {
-  Sink sink;
-  ConnectionRequest* const request = Run(&sink)->first;
-  EXPECT_FALSE(request->MarkStarted(1));
-  request->ReplyNothing();
-  EXPECT_DEBUG_DEATH(request->ReplyThenClose(NetworkSend()), "answered twice");
-  EXPECT_EQ(sink.responses, 1);
   EXPECT_FALSE(request->closes_after());
+  EXPECT_TRUE(request->MarkStarted(1));
+  EXPECT_EQ(sink.responses, 0);
 }
 
-TEST_F(RequestChannelTest, WhatWasAnsweredThrottlesNothing) {
+TEST_F(RequestChannelTest, TheRightToAnswerMoves) {
   Sink sink;
-  ConnectionRequest* const request = Run(&sink)->first;
-  EXPECT_FALSE(request->MarkStarted(1));
-  request->ReplyNothing();
-  EXPECT_DEBUG_DEATH(request->Throttle(1'000'000), "answered");
-  EXPECT_DEBUG_DEATH(EXPECT_FALSE(request->StartThrottling(1).throttles()), "answered");
-  EXPECT_EQ(sink.throttles, 0);
+  ConnectionRequest* const first = Run(&sink)->first;
+  ConnectionRequest* const second = Run(&sink)->first;
+  RequestPtr right(first);
+  RequestPtr other(std::move(right));
+  EXPECT_FALSE(right);
+  EXPECT_EQ(&*other, first);
+  RequestPtr& itself = other;
+  other = std::move(itself);
+  EXPECT_EQ(&*other, first);
+  other.ReplyNothing();
+  other = RequestPtr(second);
+  EXPECT_EQ(&*other, second);
+  other.ReplyNothing();
+  EXPECT_TRUE(first->MarkStarted(1));
+  EXPECT_TRUE(second->MarkStarted(1));
+}
+
+TEST_F(RequestChannelTest, ARequestThatIsForgottenClosesItsConnection) {
+  Sink sink;
+  Session session;
+  ConnectionRequest* const forgotten = Run(&sink)->first;
+  ConnectionRequest* const replaced = Run(&sink)->first;
+  for (ConnectionRequest* request : {forgotten, replaced}) {
+    request->Fill(&channel_, &sink, &session, 0, 0, Buffer(), 0, 1);
+    EXPECT_FALSE(request->MarkStarted(1));
+  }
+  {
+    const RequestPtr right(forgotten);
+  }
+  EXPECT_EQ(sink.responses, 1);
+  EXPECT_EQ(forgotten->response_kind(), ResponseKind::kCloseConnection);
+  EXPECT_NE(forgotten->close_reason(), nullptr);
+  RequestPtr right(replaced);
+  right = RequestPtr();
+  EXPECT_EQ(sink.responses, 2);
+  EXPECT_EQ(replaced->response_kind(), ResponseKind::kCloseConnection);
 }
 
 TEST_F(RequestChannelTest, AnAnswerWithAFileSliceThatIsNoneClosesItsConnection) {
@@ -114,7 +140,7 @@ TEST_F(RequestChannelTest, AnAnswerWithAFileSliceThatIsNoneClosesItsConnection) 
 #ifdef NDEBUG
     Sink sink;
     ConnectionRequest* const request = Run(&sink)->first;
-    request->Reply(std::move(send));
+    RequestPtr(request).Reply(std::move(send));
     EXPECT_EQ(request->response_kind(), ResponseKind::kCloseConnection);
     EXPECT_TRUE(request->response_empty());
     EXPECT_NE(request->close_reason(), nullptr);
@@ -123,12 +149,11 @@ TEST_F(RequestChannelTest, AnAnswerWithAFileSliceThatIsNoneClosesItsConnection) 
 }
 
 #ifndef NDEBUG
-TEST_F(RequestChannelTest, TheFrameOfWhatWasAnsweredIsGone) {
+TEST_F(RequestChannelTest, WhatWasAnsweredIsOutOfReach) {
   Sink sink;
-  ConnectionRequest* const request = Run(&sink)->first;
-  EXPECT_FALSE(request->MarkStarted(1));
-  request->ReplyNothing();
-  EXPECT_DEATH(request->frame(), "the frame of a request that was answered");
+  RequestPtr right(Run(&sink)->first);
+  right.ReplyNothing();
+  EXPECT_DEATH(right->frame(), "a request that was answered or moved");
 }
 #endif
 
@@ -234,9 +259,9 @@ struct Counting : Continuation {
 TEST_F(RequestChannelTest, ContinuationsComeBeforeRuns) {
   class Handler final : public RequestHandler {
    public:
-    void Start(Request* request) override {
+    void Start(RequestPtr request) override {
       seen_at_start = *count;
-      request->ReplyNothing();
+      request.ReplyNothing();
     }
     std::atomic<int>* count = nullptr;
     int seen_at_start = -1;
@@ -277,7 +302,7 @@ TEST_F(RequestChannelTest, WhatNoHandlerTookIsDroppedInsteadOfRun) {
 TEST_F(RequestChannelTest, EveryContinuationRunsOnceOverManyPostersAndWorkers) {
   class Handler final : public RequestHandler {
    public:
-    void Start(Request* request) override { request->ReplyNothing(); }
+    void Start(RequestPtr request) override { request.ReplyNothing(); }
   };
   constexpr int kPosters = 3, kEach = 20'000;
   Handler handler;

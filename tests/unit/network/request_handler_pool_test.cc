@@ -46,8 +46,8 @@ struct Sink final : ResponseSink {
 // Once armed, a request waits for the last one to be started by another handler.
 class Handler final : public RequestHandler {
  public:
-  void Start(Request* request) override {
-    if (request == last) {
+  void Start(RequestPtr request) override {
+    if (&*request == last) {
       last_started = true;
     } else if (armed) {
       for (int ms = 0; !last_started && ms < kPatienceMs; ++ms) {
@@ -55,7 +55,7 @@ class Handler final : public RequestHandler {
       }
       EXPECT_TRUE(last_started) << "it waits although a handler is idle";
     }
-    request->ReplyNothing();
+    request.ReplyNothing();
   }
   std::atomic<Request*> last{nullptr};
   std::atomic<bool> armed{false};

@@ -74,7 +74,7 @@ class ResponseSenderTest : public ::testing::Test, public ResponseSender::Host {
                   1);
     request->MarkStarted(1);
     slot_->output.Push(request);
-    request->Reply(std::move(send));
+    RequestPtr(request).Reply(std::move(send));
     slot_->output.MarkReady(request);
     if (!slot_->connection.send_busy()) Sender().Continue(*slot_);
   }

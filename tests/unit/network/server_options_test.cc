@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -167,7 +168,7 @@ std::vector<Case> AllCases() {
 }
 
 class NoHandler final : public RequestHandler {
-  void Start(Request* request) override { request->ReplyNothing(); }
+  void Start(RequestPtr request) override { request.ReplyNothing(); }
 };
 
 TEST(ServerOptions, TheDefaultsPass) { EXPECT_TRUE(CheckOptions(Options()).ok()); }
