@@ -18,6 +18,17 @@ constexpr int64_t kMaxRegionBytes = int64_t{1} << 40;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
+// From a slot to the next. Large ones stay whole pages apart: they are taken and given back
+// more slowly otherwise (measured, benchmarks/README.md).
+size_t Stride(const SlabClassConfig& config) {
+  constexpr uint32_t kLargeBytes = 64 << 10;
+  return config.slot_bytes + (config.slot_bytes < kLargeBytes ? kCacheLineBytes : 0);
+}
+
+size_t ClassBytes(const SlabClassConfig& config) {
+  return RoundUp(Stride(config) * config.slot_count, kPageBytes);
+}
+
 uint64_t Cookie(size_t class_index, uint32_t slot_index) {
   return (uint64_t{class_index} << 32) | slot_index;
 }
@@ -46,7 +57,7 @@ absl::Status Check(const SlabPoolConfig& config) {
             absl::StrCat("two slab classes of ", entry.slot_bytes, " bytes"));
       }
     }
-    total_bytes += int64_t{entry.slot_bytes} * entry.slot_count;
+    total_bytes += static_cast<int64_t>(ClassBytes(entry));
   }
   if (total_bytes <= 0 || total_bytes > kMaxRegionBytes) {
     return absl::InvalidArgumentError(absl::StrCat("slab region of ", total_bytes, " bytes"));
@@ -60,8 +71,10 @@ SlabPoolConfig SlabPoolConfig::Evenly(int64_t class_bytes, int64_t run_bytes) {
   SlabPoolConfig config;
   config.run_bytes = run_bytes;
   for (uint32_t slot_bytes = kPageBytes; slot_bytes <= kSlabMaxBytes; slot_bytes *= 4) {
-    const int64_t slot_count = std::max<int64_t>(1, class_bytes / 4 / slot_bytes);
-    config.classes.push_back({slot_bytes, static_cast<uint32_t>(slot_count)});
+    SlabClassConfig entry{slot_bytes, 1};
+    const int64_t fit = class_bytes / 4 / static_cast<int64_t>(Stride(entry));
+    entry.slot_count = static_cast<uint32_t>(std::max<int64_t>(1, fit));
+    config.classes.push_back(entry);
   }
   return config;
 }
@@ -79,7 +92,7 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
   pool->run_bytes_ = RoundUp(static_cast<size_t>(config.run_bytes), kSlabMaxBytes);
   size_t slots_bytes = 0;
   for (const SlabClassConfig& entry : classes) {
-    slots_bytes += size_t{entry.slot_bytes} * entry.slot_count;
+    slots_bytes += ClassBytes(entry);
   }
   pool->region_bytes_ = pool->run_bytes_ + slots_bytes;
   void* region = mmap(nullptr, pool->region_bytes_, PROT_READ | PROT_WRITE,
@@ -96,28 +109,8 @@ absl::StatusOr<std::unique_ptr<SlabPool>> SlabPool::Create(const SlabPoolConfig&
   pool->classes_.resize(classes.size());
   for (size_t i = 0; i < classes.size(); ++i) {
     // Laid out largest first, kept smallest first.
-    const size_t class_index = classes.size() - 1 - i;
-    pool->classes_[class_index] = std::make_unique<SlabClass>();
-    SlabClass& slab = *pool->classes_[class_index];
-    slab.slot_bytes = classes[i].slot_bytes;
-    slab.slot_count = classes[i].slot_count;
-    slab.slots = std::make_unique<Slot[]>(slab.slot_count);
-    for (uint32_t slot = 0; slot < slab.slot_count; ++slot) {
-      BufferBlock& block = slab.slots[slot];
-      block.data = slots + size_t{slot} * slab.slot_bytes;
-      block.capacity_bytes = slab.slot_bytes;
-      block.registered_index = pool->RegisteredIndex(block.data);
-      block.owner = pool.get();
-      block.cookie = Cookie(class_index, slot);
-    }
-    // Low addresses on top, so that a lightly used pool touches few pages.
-    for (uint32_t slot = slab.slot_count; slot > 0; --slot) {
-      BufferBlock* const block = &slab.slots[slot - 1];
-      slab.Push(&block, 1);
-    }
-    const size_t class_bytes = size_t{slab.slot_bytes} * slab.slot_count;
-    ASAN_POISON_MEMORY_REGION(slots, class_bytes);
-    slots += class_bytes;
+    pool->AddClass(classes.size() - 1 - i, classes[i], slots);
+    slots += ClassBytes(classes[i]);
   }
   for (size_t pages = 0; pages <= kMaxPages + 1; ++pages) {
     size_t class_index = 0;
@@ -139,6 +132,29 @@ SlabPool::~SlabPool() {
     ASAN_UNPOISON_MEMORY_REGION(region_, region_bytes_);
     munmap(region_, region_bytes_);
   }
+}
+
+void SlabPool::AddClass(size_t class_index, const SlabClassConfig& config, char* base) {
+  classes_[class_index] = std::make_unique<SlabClass>();
+  SlabClass& slab = *classes_[class_index];
+  slab.slot_bytes = config.slot_bytes;
+  slab.slot_count = config.slot_count;
+  slab.slots = std::make_unique<Slot[]>(slab.slot_count);
+  const size_t stride = Stride(config);
+  for (uint32_t slot = 0; slot < slab.slot_count; ++slot) {
+    BufferBlock& block = slab.slots[slot];
+    block.data = base + slot * stride;
+    block.capacity_bytes = slab.slot_bytes;
+    block.registered_index = RegisteredIndex(block.data, slab.slot_bytes);
+    block.owner = this;
+    block.cookie = Cookie(class_index, slot);
+  }
+  // Low addresses on top, so that a lightly used pool touches few pages.
+  for (uint32_t slot = slab.slot_count; slot > 0; --slot) {
+    BufferBlock* const block = &slab.slots[slot - 1];
+    slab.Push(&block, 1);
+  }
+  ASAN_POISON_MEMORY_REGION(base, ClassBytes(config));
 }
 
 uint32_t SlabPool::SlabClass::Pop(BufferBlock** blocks, uint32_t max) {
@@ -261,9 +277,13 @@ std::vector<iovec> SlabPool::RegisteredBuffers() const {
   return pieces;
 }
 
-int32_t SlabPool::RegisteredIndex(const char* address) const {
+int32_t SlabPool::RegisteredIndex(const char* address, size_t size_bytes) const {
   if (address < region_ || address >= region_ + region_bytes_) return -1;
-  return static_cast<int32_t>(static_cast<size_t>(address - region_) / kRegisteredBufferMaxBytes);
+  const auto offset = static_cast<size_t>(address - region_);
+  const size_t index = offset / kRegisteredBufferMaxBytes;
+  return (offset + size_bytes - 1) / kRegisteredBufferMaxBytes == index
+             ? static_cast<int32_t>(index)
+             : -1;
 }
 
 std::vector<SlabPool::ClassUsage> SlabPool::Usage() const {

@@ -4,9 +4,15 @@
 //
 //   region: [ runs | class of the largest slots | … | class of the smallest ]
 //
-// A slot's offset is a multiple of its size, so no slot straddles two
-// registered buffers of 1 GiB. Runs are contiguous pieces for provided-buffer
-// rings; they are carved at start-up and never come back.
+// Behind a slot of less than 64 KiB lies a cache line that is nobody's: whole pages apart,
+// they would compete for the same few lines of the caches. A class begins at a page. Runs
+// are contiguous pieces for provided-buffer rings; they are carved at start-up and never
+// come back.
+//
+// The region is registered in pieces as large as may be (1 GiB), whatever the classes: the
+// kernel takes one of huge pages as a few large parts, and many small parts of a zero-copy
+// send are more than a small receive window has room for. A slot that straddles two is sent
+// as memory that is not registered.
 //
 // Each thread keeps a few free slots of each class to itself (slab_caches.h), so
 // that a class may look exhausted to one thread while others keep up to a part in
@@ -46,8 +52,8 @@ struct SlabPoolConfig {
   int64_t run_bytes = 0;                 // kept for CarveRun
   bool huge_pages = true;                // a hint (MADV_HUGEPAGE)
 
-  // The same number of bytes for each of 4, 16, 64 and 256 KiB; at least one
-  // slot of each.
+  // About the same number of bytes, within class_bytes in all, for each of 4, 16, 64 and
+  // 256 KiB; but at least one slot of each.
   static SlabPoolConfig Evenly(int64_t class_bytes, int64_t run_bytes);
 };
 
@@ -82,8 +88,8 @@ class SlabPool final : public BufferOwner {
   // What to register with a ring: the region in pieces of at most 1 GiB. A
   // block's registered_index is an index into this.
   std::vector<iovec> RegisteredBuffers() const;
-  // For memory of a run; -1 outside the region.
-  int32_t RegisteredIndex(const char* address) const;
+  // Of the piece that has all these bytes, of which there are some; -1 when none has.
+  int32_t RegisteredIndex(const char* address, size_t size_bytes) const;
 
   char* region() const { return region_; }
   size_t region_bytes() const { return region_bytes_; }
@@ -124,11 +130,11 @@ class SlabPool final : public BufferOwner {
     void Push(BufferBlock* const* blocks, uint32_t count);
   };
 
-  static constexpr uint64_t kColours = kPageBytes / 2 / kCacheLineBytes;
-
   // `cache_capacities`: what each thread may keep of a class, the smallest first.
   explicit SlabPool(const std::vector<uint32_t>& cache_capacities) : caches_(cache_capacities) {}
   static Buffer Lend(BufferBlock* block, uint32_t size_bytes);
+  // Makes a class of the memory at `base`, which is its.
+  void AddClass(size_t class_index, const SlabClassConfig& config, char* base);
   // Where the calling thread's own stack has none. Null: exhausted.
   BufferBlock* TakeShared(size_t class_index);
   BufferBlock* Refill(size_t class_index, SlabCaches::Stack& stack);
@@ -151,10 +157,7 @@ class SlabPool final : public BufferOwner {
 inline Buffer SlabPool::Lend(BufferBlock* block, uint32_t size_bytes) {
   ASAN_UNPOISON_MEMORY_REGION(block->data, block->capacity_bytes);
   block->references.store(1, std::memory_order_relaxed);
-  // Slots are pages apart, and what is a page apart competes for the same few
-  // lines of the first-level cache: small buffers begin at different lines.
-  const uint64_t line = size_bytes <= kPageBytes / 2 ? block->cookie % kColours : 0;
-  return Buffer::Adopt(block, block->data + line * kCacheLineBytes, size_bytes);
+  return Buffer::Adopt(block, block->data, size_bytes);
 }
 
 }  // namespace gyre

@@ -56,8 +56,9 @@ void ZeroCopySends::Start(ConnectionSlot& slot, const iovec* parts, int count, i
     return;
   }
   const char* const from = static_cast<const char*>(parts[0].iov_base);
-  ring_.SendZeroCopy(token, slot.fd, from, parts[0].iov_len,
-                     slab_registered_ ? slab_.RegisteredIndex(from) : -1, more_follows);
+  const size_t size_bytes = parts[0].iov_len;
+  ring_.SendZeroCopy(token, slot.fd, from, size_bytes,
+                     slab_registered_ ? slab_.RegisteredIndex(from, size_bytes) : -1, more_follows);
 }
 
 ZeroCopySends::Record* ZeroCopySends::Find(const Token& token) {
