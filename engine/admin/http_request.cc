@@ -204,6 +204,9 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
 
   const absl::string_view head = bytes.substr(0, size_t{limits.max_head_bytes} + 1);
   const size_t parsed = http_parser_execute(&parser, &kSettings, head.data(), head.size());
+  // Known from the first byte behind it, so that a refused HEAD gets no body either.
+  if (!collector.url.empty())
+    request.method = http_method_str(static_cast<http_method>(parser.method));
   if (!collector.headers_done) {
     JudgeOpenHead(head, limits, request);
     if (request.state == HttpRequest::State::kNeedMore && HTTP_PARSER_ERRNO(&parser) != HPE_OK) {
@@ -223,7 +226,6 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
     Refuse(431, "the headers are too long", request);
     return request;
   }
-  request.method = http_method_str(static_cast<http_method>(parser.method));
   SplitUrl(collector.url, request);
   if (parser.http_major != 1) {
     Refuse(505, "only HTTP/1.0 and HTTP/1.1 are spoken here", request);

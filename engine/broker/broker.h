@@ -85,7 +85,7 @@ class Broker {
   // FlushMode::kInterval's; does not block.
   void RequestFlushAll() { logs_->RequestFlushAll(); }
 
-  // Lets go of every request that waits, unanswered. No handler runs any more.
+  // Lets go of every request that waits; its connection is closed. No handler runs any more.
   void DropDelayed();
 
   // A clean stop: drops what waits, records the stop in the metadata log, syncs

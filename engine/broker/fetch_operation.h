@@ -62,6 +62,7 @@ class FetchOperation final : public DelayedOperation {
   ~FetchOperation() override = default;
   bool TryComplete() override;
   void OnComplete() override;
+  void OnDrop() override { context_.Close("the broker stops"); }
 
   void ReadAll();
   void Read(PartitionState& state, int64_t max_bytes, bool min_one_batch);

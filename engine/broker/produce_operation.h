@@ -54,6 +54,7 @@ class ProduceOperation final : public DelayedOperation {
   ~ProduceOperation() override = default;
   bool TryComplete() override;
   void OnComplete() override;
+  void OnDrop() override { context_.Close("the broker stops"); }
 
   void Prepare(const proto::ProduceRequest& request, ErrorCode request_error);
   static void OnAppended(AppendRequest* append);

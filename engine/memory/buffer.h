@@ -32,7 +32,7 @@ class BufferOwner {
 struct BufferBlock {
   char* data = nullptr;
   uint32_t capacity_bytes = 0;
-  // The index of the ring's registered buffer that covers `data`, or -1.
+  // The index of the ring's registered buffer that covers all of it, or -1.
   int32_t registered_index = -1;
   BufferOwner* owner = nullptr;
   // Owner's own bookkeeping (size class, buffer id, …).

@@ -1,6 +1,6 @@
 // Fixed-size slots in a few size classes, cut from one mapping, so that the
 // whole of it can be registered with every ring once and a buffer's address
-// says which registered buffer covers it.
+// says which registered buffer covers it, if one does.
 //
 //   region: [ runs | class of the largest slots | … | class of the smallest ]
 //
@@ -52,8 +52,8 @@ struct SlabPoolConfig {
   int64_t run_bytes = 0;                 // kept for CarveRun
   bool huge_pages = true;                // a hint (MADV_HUGEPAGE)
 
-  // About the same number of bytes, within class_bytes in all, for each of 4, 16, 64 and
-  // 256 KiB; but at least one slot of each.
+  // About the same number of bytes, together class_bytes to a page, for each of 4, 16, 64
+  // and 256 KiB; but at least one slot of each.
   static SlabPoolConfig Evenly(int64_t class_bytes, int64_t run_bytes);
 };
 
@@ -86,7 +86,7 @@ class SlabPool final : public BufferOwner {
   char* CarveRun(uint32_t slot_bytes, uint32_t count);
 
   // What to register with a ring: the region in pieces of at most 1 GiB. A
-  // block's registered_index is an index into this.
+  // block's registered_index is an index into this, or -1.
   std::vector<iovec> RegisteredBuffers() const;
   // Of the piece that has all these bytes, of which there are some; -1 when none has.
   int32_t RegisteredIndex(const char* address, size_t size_bytes) const;

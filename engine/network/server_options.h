@@ -251,6 +251,9 @@ absl::Status CheckOptions(const SocketServerOptions& options);
 absl::Status CheckLiveOptions(const SocketServerOptions& options,
                               const ConnectionOptions& connection);
 
+// Whether a lane may weigh that much; INVALID_ARGUMENT names the lane and the range.
+absl::Status CheckLaneWeight(const RequestLaneOptions& lane);
+
 // How many processors the listener gets: its own number, or one if it is privileged, or
 // the server's.
 int32_t NetworkThreadsOf(int32_t num_network_threads, const ListenerOptions& listener);

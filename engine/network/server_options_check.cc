@@ -81,8 +81,7 @@ absl::Status CheckLanes(const std::vector<RequestLaneOptions>& lanes) {
         absl::StrCat(lanes.size(), " lanes; there are at most ", kMaxLanes));
   }
   for (size_t i = 0; i < lanes.size(); ++i) {
-    GYRE_RETURN_IF_ERROR(Check(
-        {absl::StrCat("weight of lane ", lanes[i].name), lanes[i].weight, 1, kMaxLaneWeight}));
+    GYRE_RETURN_IF_ERROR(CheckLaneWeight(lanes[i]));
     for (size_t j = 0; j < i; ++j) {
       if (lanes[j].name == lanes[i].name) {
         return absl::InvalidArgumentError(absl::StrCat("two lanes are named \"", lanes[i].name,
@@ -178,6 +177,11 @@ absl::Status CheckOptions(const SocketServerOptions& options) {
   GYRE_RETURN_IF_ERROR(CheckLanes(options.lanes));
   GYRE_RETURN_IF_ERROR(CheckProcessor(options.processor));
   return CheckConnection(options, options.processor.connection);
+}
+
+absl::Status CheckLaneWeight(const RequestLaneOptions& lane) {
+  const std::string name = absl::StrCat("weight of lane ", lane.name);
+  return Check({name, lane.weight, 1, kMaxLaneWeight});
 }
 
 }  // namespace gyre

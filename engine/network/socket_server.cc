@@ -177,11 +177,7 @@ absl::Status SocketServer::SetLaneWeights(const std::vector<RequestLaneOptions>&
     if (find(lane) == channel.lane_count()) {
       return absl::NotFoundError(absl::StrCat("there is no lane ", lane.name));
     }
-    if (lane.weight < 1 || lane.weight > kMaxLaneWeight) {
-      return absl::InvalidArgumentError(absl::StrCat("the weight ", lane.weight, " of lane ",
-                                                     lane.name, " is not within 1..",
-                                                     kMaxLaneWeight));
-    }
+    GYRE_RETURN_IF_ERROR(CheckLaneWeight(lane));
   }
   for (const RequestLaneOptions& lane : lanes) channel.SetLaneWeight(find(lane), lane.weight);
   return absl::OkStatus();

@@ -4,9 +4,10 @@
 //
 // It ends in this order (tools/examples/kv_server.cc): BeginDrain; the purgatory's
 // Shutdown, if delayed operations wait longer than the drain shall; Drain; Stop; the timer's
-// thread, and whoever else answers, are joined; the purgatory is destroyed, and what holds
-// Requests, buffers or ThrottleTokens gives them up; then the server is destroyed, and after
-// it the timer and the handler.
+// thread, and whoever else answers or posts, are joined; continuations().DropAll() for what
+// was posted since; the purgatory is destroyed, and what holds RequestPtrs, buffers or
+// ThrottleTokens gives them up; then the server is destroyed, and after it the timer and the
+// handler.
 //
 // Threads: construction, Start, Drain, Stop and destruction on one thread, and never on a
 // handler's (a signal is turned into a call on it first); Resize… and the getters from any
@@ -17,7 +18,7 @@
 // later is dropped, and every Reply has returned before the server is destroyed (so
 // whoever answers later, such as a timer's thread, is joined in between). RequestPtrs
 // and tokens that outlive it end a debug build; else that is logged, and what they refer to
-// is never freed.
+// is never freed (but for the clock, which is to outlive them).
 #ifndef GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 #define GYRE_ENGINE_NETWORK_SOCKET_SERVER_H_
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "engine/fs/fault_injecting_file_system.h"
@@ -279,6 +280,11 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   EchoHandler handler(random.Next(), file);
   SimServer server(random.Next(), options, run.clock, run.network);
   server.Start(handler, run.scheduler);
+  // A run that fails leaves some waiting.
+  const absl::Cleanup answered = [&handler] {
+    while (handler.AnswerOne()) {
+    }
+  };
   run.AddNetwork(2);
   run.scheduler.Add("completer", [&] { return handler.AnswerOne(); });
   run.scheduler.Add("cache", [&] {

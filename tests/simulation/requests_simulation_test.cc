@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/endian.h"
 #include "glog/logging.h"
@@ -390,6 +391,13 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
   Handler handler(random.Next(), connection, run.scheduler, run.clock);
   SimServer server(random.Next(), options, run.clock, run.network);
   server.Start(handler, run.scheduler);
+  // A run that fails leaves some waiting.
+  const absl::Cleanup answered = [&handler] {
+    while (handler.AnswerOne()) {
+    }
+    while (handler.EndOne()) {
+    }
+  };
   run.AddNetwork(2);
   run.scheduler.Add("completer", [&] { return handler.AnswerOne(); });
   run.scheduler.Add("quota", [&] { return random.OneIn(4) && handler.EndOne(); });

@@ -45,6 +45,7 @@ class Handler {
   void Stop() {
     stop_ = true;
     late_.join();
+    AnswerHeld();
   }
 
   void Start(RequestPtr request) {
@@ -76,13 +77,14 @@ class Handler {
  private:
   void AnswerLate() {
     while (!stop_) {
-      for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
-      {
-        MutexLock lock(tokens_mutex_);
-        tokens_.clear();
-      }
+      AnswerHeld();
       std::this_thread::sleep_for(std::chrono::microseconds(300));
     }
+  }
+  void AnswerHeld() {
+    for (RequestPtr& request : held_.TakeAll()) Echo(std::move(request));
+    MutexLock lock(tokens_mutex_);
+    tokens_.clear();
   }
 
   const TempFile& file_;

@@ -276,13 +276,14 @@ absl::Status Run(const gyre::StopSignals& signals) {
   }
 
   pages.OnDraining();
-  server.BeginDrain();   // no request is taken from here on but what has come
-  purgatory.Shutdown();  // answers what waits, or the drain would wait for it
-  server.Drain(5'000);   // the last answers leave
-  admin.Stop();          // nobody asks the server anything more
-  server.Stop();         // no handler runs any more
-  timer_thread.Stop();   // nor does anybody else who answers or posts
-  return status;         // and so the purgatory may go, and the server after it
+  server.BeginDrain();               // no request is taken from here on but what has come
+  purgatory.Shutdown();              // answers what waits, or the drain would wait for it
+  server.Drain(5'000);               // the last answers leave
+  admin.Stop();                      // nobody asks the server anything more
+  server.Stop();                     // no handler runs any more
+  timer_thread.Stop();               // nor does anybody else who answers or posts
+  server.continuations().DropAll();  // what was posted and no handler ran
+  return status;                     // and so the purgatory may go, and the server after it
 }
 
 }  // namespace

@@ -353,6 +353,8 @@ void BrokerServer::Abandon() {
   StopThreads();
   if (state.broker != nullptr) state.broker->DropDelayed();
   if (state.log_io_thread != nullptr) state.log_io_thread->Stop();
+  // What the log-io thread posted meanwhile.
+  if (state.broker != nullptr) state.broker->DropDelayed();
   if (state.log_io_collector != nullptr)
     state.metrics->RemoveCollector(state.log_io_collector.get());
   state.broker.reset();

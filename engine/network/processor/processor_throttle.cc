@@ -12,9 +12,10 @@ namespace gyre {
 void Processor::OnThrottleSignal(ThrottleSignal* signal) {
   Slot* const slot = table_.Find(signal->slot, signal->generation);
   if (signal->kind == ResponseKind::kStartThrottling) {
-    // Its request is in flight, so the connection is the one it names.
+    // Its request is in flight, so the connection is the one it names; unless somebody
+    // throttles what was answered.
     DCHECK(slot != nullptr);
-    StartThrottle(*slot, signal->end_ns);
+    if (slot != nullptr) StartThrottle(*slot, signal->end_ns);
     return;
   }
   const std::unique_ptr<ThrottleSignal> end(signal);

@@ -18,6 +18,9 @@ void Request::ReleaseFrame() {
 bool Request::SendThrottleStart(int64_t assigned_ns, int64_t end_ns) {
   DCHECK(!throttled_) << "the larger of several throttle times applies, once";
   if (throttled_) return false;
+  DCHECK(!is_replied()) << "a throttling of a request that was answered";
+  if (is_replied()) [[unlikely]]
+    return false;
   ConnectionRequest* self = static_cast<ConnectionRequest*>(this);
   throttled_ = true;
   times_.throttle_ns = assigned_ns;

@@ -39,10 +39,16 @@ struct RequestTimes {
 
 class Request : public ResponseNode {
  public:
-  // The frame without its length prefix; valid until ReleaseFrame().
-  absl::string_view frame() const { return frame_.view(); }
+  // The frame without its length prefix; valid until ReleaseFrame(), or the answer.
+  absl::string_view frame() const {
+    DCHECK(!is_gone()) << "the frame of a request that was answered";
+    return frame_.view();
+  }
   // A reference of one's own to the frame's bytes.
-  Buffer frame_buffer() const { return frame_; }
+  Buffer frame_buffer() const {
+    DCHECK(!is_gone()) << "the frame of a request that was answered";
+    return frame_;
+  }
   // Gives the frame's memory (and its bytes in the memory budget) back early.
   // Delayed operations call it before they wait.
   void ReleaseFrame();
@@ -61,11 +67,11 @@ class Request : public ResponseNode {
     client_software_ = std::make_unique<const ClientSoftware>(std::move(software));
   }
 
-  // At most once: the connection's next request is taken only when the throttling is over,
-  // `duration_ns` from now (and this one answered, whichever is later). The reply itself
-  // leaves at once, and requests that were taken before, up to max_in_flight, are handled as
-  // ever. A duration that is not positive throttles nothing. A connection that is closing or
-  // draining is not throttled.
+  // Before the answer, at most once: the connection's next request is taken only when the
+  // throttling is over, `duration_ns` from now (and this one answered, whichever is later). The
+  // reply itself leaves at once, and requests that were taken before, up to max_in_flight, are
+  // handled as ever. A duration that is not positive throttles nothing. A connection that is
+  // closing or draining is not throttled.
   void Throttle(int64_t duration_ns);
   // The same with an end that the token's holder decides; `assigned_ns` is what the
   // metrics call its throttle time.
@@ -93,6 +99,9 @@ class Request : public ResponseNode {
   // What must both have happened before it goes back. They stay up until its next life.
   static constexpr uint8_t kStarted = 1;
   static constexpr uint8_t kReplied = 2;
+  // Of no use to who has the right to answer: for references that somebody kept.
+  bool is_replied() const { return (marks_.load(std::memory_order_relaxed) & kReplied) != 0; }
+  bool is_gone() const { return marks_.load(std::memory_order_relaxed) == (kStarted | kReplied); }
   std::atomic<uint8_t> marks_{0};
   bool throttled_ = false;
   // On its way before the response, and taken before it.

@@ -113,7 +113,8 @@ class ConnectionRequest final : public Request {
   }
   // The replying side; true: Start returned before, and nobody replied.
   bool MarkReplied() { return Mark(kReplied) == kStarted; }
-  // Start returned, and somebody has the right to answer still.
+  // Start returned, and somebody has the right to answer still. Not true of an answer that
+  // is being given at this moment.
   bool awaits_answer() const { return marks_.load(std::memory_order_acquire) == kStarted; }
 
   ResponseSink* sink() const { return sink_; }

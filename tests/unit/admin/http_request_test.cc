@@ -187,6 +187,17 @@ TEST(HttpRequest, BadRequestsAreRefusedWithTheirStatus) {
   }
 }
 
+TEST(HttpRequest, ARefusedHeadIsKnownForOne) {
+  const std::string long_text(9000, 'a');
+  for (const std::string& bytes :
+       {"HEAD /" + long_text, "HEAD /" + long_text.substr(0, 3000) + " HTTP/1.1\r\nHost: a\r\n\r\n",
+        "HEAD / HTTP/1.1\r\nHost: a\r\nA: " + long_text}) {
+    const HttpRequest request = Parse(bytes);
+    EXPECT_EQ(request.state, State::kRefused);
+    EXPECT_EQ(request.method, "HEAD") << bytes.substr(0, 60);
+  }
+}
+
 TEST(HttpRequest, ABodyThatIsALittleTooLongIsReadAndThenRefused) {
   const std::string head = "POST /flags HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n";
   EXPECT_EQ(Parse(head).state, State::kNeedMore);

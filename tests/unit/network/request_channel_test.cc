@@ -89,6 +89,16 @@ TEST_F(RequestChannelTest, AnAnswerUsesUpTheRightToAnswer) {
   EXPECT_EQ(sink.responses, 0);
 }
 
+TEST_F(RequestChannelTest, WhatWasAnsweredThrottlesNothing) {
+  Sink sink;
+  ConnectionRequest* const kept = Run(&sink)->first;
+  EXPECT_FALSE(kept->MarkStarted(1));
+  RequestPtr(kept).ReplyNothing();
+  EXPECT_DEBUG_DEATH(kept->Throttle(1'000'000), "answered");
+  EXPECT_DEBUG_DEATH(EXPECT_FALSE(kept->StartThrottling(1).throttles()), "answered");
+  EXPECT_EQ(sink.throttles, 0);
+}
+
 TEST_F(RequestChannelTest, TheRightToAnswerMoves) {
   Sink sink;
   ConnectionRequest* const first = Run(&sink)->first;
@@ -154,6 +164,10 @@ TEST_F(RequestChannelTest, WhatWasAnsweredIsOutOfReach) {
   RequestPtr right(Run(&sink)->first);
   right.ReplyNothing();
   EXPECT_DEATH(right->frame(), "a request that was answered or moved");
+  ConnectionRequest* const kept = Run(&sink)->first;
+  EXPECT_FALSE(kept->MarkStarted(1));
+  RequestPtr(kept).ReplyNothing();
+  EXPECT_DEATH(kept->frame(), "the frame of a request that was answered");
 }
 #endif
 
