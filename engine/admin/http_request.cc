@@ -205,8 +205,9 @@ HttpRequest ParseHttpRequest(absl::string_view bytes, const HttpLimits& limits) 
   const absl::string_view head = bytes.substr(0, size_t{limits.max_head_bytes} + 1);
   const size_t parsed = http_parser_execute(&parser, &kSettings, head.data(), head.size());
   // Known from the first byte behind it, so that a refused HEAD gets no body either.
-  if (!collector.url.empty())
+  if (!collector.url.empty()) {
     request.method = http_method_str(static_cast<http_method>(parser.method));
+  }
   if (!collector.headers_done) {
     JudgeOpenHead(head, limits, request);
     if (request.state == HttpRequest::State::kNeedMore && HTTP_PARSER_ERRNO(&parser) != HPE_OK) {

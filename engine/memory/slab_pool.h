@@ -133,7 +133,7 @@ class SlabPool final : public BufferOwner {
   // `cache_capacities`: what each thread may keep of a class, the smallest first.
   explicit SlabPool(const std::vector<uint32_t>& cache_capacities) : caches_(cache_capacities) {}
   static Buffer Lend(BufferBlock* block, uint32_t size_bytes);
-  // Makes a class of the memory at `base`, which is its.
+  // Makes a class of the memory at `base`.
   void AddClass(size_t class_index, const SlabClassConfig& config, char* base);
   // Where the calling thread's own stack has none. Null: exhausted.
   BufferBlock* TakeShared(size_t class_index);

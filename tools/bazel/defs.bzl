@@ -34,7 +34,8 @@ COPTS = [
 })
 
 def gyre_cc_library(name, copts = [], **kwargs):
-    # Everything here is linked statically: no shared library, no second compilation for it.
+    # Programs and tests are linked statically, so nobody needs a shared library. One for each
+    # unit would also lose what --as-needed finds unneeded in a test itself.
     native.cc_library(name = name, copts = COPTS + copts, linkstatic = True, **kwargs)
 
 def gyre_cc_binary(name, copts = [], **kwargs):
@@ -46,9 +47,6 @@ def gyre_cc_test(name, srcs = None, deps = [], copts = [], size = "small", **kwa
         srcs = srcs or [name + ".cc"],
         copts = COPTS + copts,
         size = size,
-        # As programs are linked. Shared libraries of one unit each would lose
-        # what --as-needed finds unneeded in the test itself.
-        linkstatic = True,
         deps = deps + ["//tools/third_party:gtest_main"],
         **kwargs
     )

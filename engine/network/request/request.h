@@ -99,7 +99,7 @@ class Request : public ResponseNode {
   // What must both have happened before it goes back. They stay up until its next life.
   static constexpr uint8_t kStarted = 1;
   static constexpr uint8_t kReplied = 2;
-  // Of no use to who has the right to answer: for references that somebody kept.
+  // A RequestPtr cannot be used so late; these find references that somebody kept.
   bool is_replied() const { return (marks_.load(std::memory_order_relaxed) & kReplied) != 0; }
   bool is_gone() const { return marks_.load(std::memory_order_relaxed) == (kStarted | kReplied); }
   std::atomic<uint8_t> marks_{0};
@@ -138,8 +138,8 @@ class RequestPtr {
     return *request_;
   }
 
-  // One of these, on any thread; it is null from then on, and so are references to the
-  // request, its frame and its session gone. An answer given inside RequestHandler::Start
+  // One of these, on any thread. It is null from then on, and references to the request, its
+  // frame and its session are used no more. An answer given inside RequestHandler::Start
   // leaves when Start has returned. Of a null one: ends a debug build, else is logged and
   // dropped.
   void Reply(NetworkSend send) { Respond(ResponseKind::kSend, std::move(send), {}); }
