@@ -33,6 +33,11 @@ absl::Status Failed(const std::string& path, absl::string_view what) {
       absl::StrCat("takeover_socket=", path, ": ", what, ": ", std::strerror(errno)));
 }
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 // Removes what a process left that is gone.
 absl::Status RemoveLeftSocket(const std::string& path, const sockaddr_un& address) {
   struct stat file = {};
@@ -49,12 +54,39 @@ absl::Status RemoveLeftSocket(const std::string& path, const sockaddr_un& addres
   return absl::OkStatus();
 }
 
+// Where a file is, somebody listens: one that is refused takes the socket for one that was
+// left. So the socket gets its name when it listens.
+absl::StatusOr<UniqueFd> ListenAt(const std::string& path) {
+  GYRE_ASSIGN_OR_RETURN(const UnixName name, UnixNameOf(path));
+  GYRE_RETURN_IF_ERROR(RemoveLeftSocket(path, name.address));
+  const std::string unready = absl::StrCat(DirectoryOf(path), "/.takeover-", getpid());
+  GYRE_ASSIGN_OR_RETURN(const UnixName unready_name, UnixNameOf(unready));
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Failed(path, "socket");
+  // Nobody else may even connect. The file gets the mode that the socket has; a umask
+  // would be that of the files, too, which other threads make meanwhile.
+  if (fchmod(fd.get(), 0600) != 0) return Failed(path, "fchmod");
+  unlink(unready.c_str());
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&unready_name.address),
+           sizeof(unready_name.address)) != 0) {
+    return Failed(path, "bind");
+  }
+  absl::Status status;
+  if (listen(fd.get(), 4) != 0) {
+    status = Failed(path, "listen");
+  } else if (link(unready.c_str(), path.c_str()) != 0) {
+    status = Failed(path, "link");
+  }
+  unlink(unready.c_str());
+  GYRE_RETURN_IF_ERROR(status);
+  return fd;
+}
+
 }  // namespace
 
 absl::Status CheckTakeoverSocket(const std::string& path) {
   GYRE_RETURN_IF_ERROR(UnixNameOf(path).status());
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string directory = DirectoryOf(path);
   if (access(directory.c_str(), W_OK | X_OK) != 0) return Failed(path, directory);
   struct stat file = {};
   if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
@@ -68,19 +100,9 @@ absl::Status CheckTakeoverSocket(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<TakeoverPoint>> TakeoverPoint::Open(Options options,
                                                                    const Clock& clock) {
-  GYRE_ASSIGN_OR_RETURN(const UnixName name, UnixNameOf(options.path));
-  UniqueFd listen_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   WakeFd wake;
-  if (!listen_fd.valid() || !wake.valid()) return Failed(options.path, "socket");
-  GYRE_RETURN_IF_ERROR(RemoveLeftSocket(options.path, name.address));
-  // Nobody else may even connect. The file gets the mode that the socket has; a umask
-  // would be that of the files, too, which other threads make meanwhile.
-  if (fchmod(listen_fd.get(), 0600) != 0) return Failed(options.path, "fchmod");
-  if (bind(listen_fd.get(), reinterpret_cast<const sockaddr*>(&name.address),
-           sizeof(name.address)) != 0) {
-    return Failed(options.path, "bind");
-  }
-  if (listen(listen_fd.get(), 4) != 0) return Failed(options.path, "listen");
+  if (!wake.valid()) return Failed(options.path, "eventfd");
+  GYRE_ASSIGN_OR_RETURN(UniqueFd listen_fd, ListenAt(options.path));
   std::unique_ptr<TakeoverPoint> point(
       new TakeoverPoint(std::move(options), clock, std::move(listen_fd), std::move(wake)));
   GYRE_RETURN_IF_ERROR(point->StartThread());
@@ -114,8 +136,8 @@ void TakeoverPoint::Close() {
   if (thread_ == nullptr) return;
   thread_->Stop();
   thread_.reset();
-  listen_fd_.Reset();
   unlink(options_.path.c_str());
+  listen_fd_.Reset();
   peer_.Reset();
   refused_.Reset();
   if (!committed()) sockets_.clear();

@@ -87,6 +87,29 @@ class TakeoverTest : public ::testing::Test {
   std::unique_ptr<TakeoverPoint> point_;
 };
 
+TEST_F(TakeoverTest, WhereAFileIsSomebodyListens) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> connected{0};
+  std::thread successors([&] {
+    const sockaddr_un address = UnixNameOf(path_)->address;
+    while (!stop) {
+      const UniqueFd peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      const auto* name = reinterpret_cast<const sockaddr*>(&address);
+      if (connect(peer.get(), name, sizeof(address)) == 0) {
+        ++connected;
+      } else {
+        EXPECT_NE(errno, ECONNREFUSED);
+      }
+    }
+  });
+  while (connected < 50) {
+    ASSERT_TRUE(Open().ok());
+    point_.reset();
+  }
+  stop = true;
+  successors.join();
+}
+
 TEST_F(TakeoverTest, ASuccessorAcceptsWhoWaitedInTheBacklog) {
   ASSERT_TRUE(Open().ok());
   UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
