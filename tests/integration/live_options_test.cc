@@ -143,6 +143,36 @@ TEST(LiveOptions, HowMuchIsReceivedAheadChangesWhileRequestsWait) {
   while (served < kRequests) ASSERT_TRUE(serve_one()) << served;
 }
 
+TEST(LiveOptions, ALowerLimitHoldsForAReceiveThatIsArmedAlready) {
+  Held held;
+  TestServer server(
+      "", [&](RequestPtr request) { held.Add(std::move(request)); },
+      [](SocketServerOptions& options) {
+        options.num_network_threads = 1;
+        options.processor.connection.receive_ahead_bytes = 1'000'000;
+      });
+  const std::string payload = Pattern(2000, 1);
+  std::string stream;
+  for (int i = 0; i < 500; ++i) stream += Framed(payload);
+  Client client(server.port());
+  client.SendFrame(payload);
+  ASSERT_TRUE(held.Await(1));
+  for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
+  ASSERT_EQ(client.ReadFrame(), payload);
+  Change(server, [](ConnectionOptions& options) { options.receive_ahead_bytes = 0; });
+  ASSERT_EQ(server.server().ListConnections(10, 20'000).size(), 1u);
+  client.SendInBackground(std::move(stream));
+  ASSERT_TRUE(held.Await(1));
+  // Long enough for a loopback to bring all of it.
+  EXPECT_FALSE(client.Readable(100));
+  EXPECT_LE(server.Metric(kReceived), 40'000);
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(held.Await(1));
+    for (RequestPtr& request : held.TakeAll()) testing::Echo(std::move(request));
+    ASSERT_EQ(client.ReadFrame(), payload);
+  }
+}
+
 // Clients with many requests under way, in rounds of new connections, while `change` is
 // called with 0, 1, 2, …
 void ChangeUnderLoad(const std::function<void(ConnectionOptions&, int)>& change) {

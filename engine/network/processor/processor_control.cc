@@ -75,13 +75,16 @@ void Processor::SetOptions(const ConnectionOptions& options) {
   limits_.max_in_flight_bytes = options.max_in_flight_bytes_per_connection;
   limits_.complete_ahead_bytes = ahead_bytes;
   limits_.receive_ahead_bytes = response_budget_.HasRoomAhead() ? ahead_bytes : 0;
-  table_.ForEach([this, new_limits](Slot& slot) {
+  table_.ForEach([this, ahead_bytes, new_limits](Slot& slot) {
     owner_.Assert();
     if (slot.connection.shutdown_done() || slot.connection.lingering()) return;
     // The entries lie where the old time-outs put them.
     ArmDeadline(slot, slot.last_progress_ns + IdleNs());
     if (!new_limits) return;
     slot.connection.OnLimitsChanged();
+    // One that is armed goes by the limit of then, and would take all that a socket has.
+    const bool is_armed = slot.connection.receiving() == Connection::Receiving::kProvided;
+    if (ahead_bytes == 0 && is_armed) CancelReceive(slot);
     Settle(slot);
   });
 }
