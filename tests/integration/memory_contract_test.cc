@@ -161,6 +161,32 @@ TEST_F(MemoryContractTest, AnAnswerLargerThanTheShareCanBeHad) {
   EXPECT_EQ(server->Metric(kShed), 0);
 }
 
+TEST_F(MemoryContractTest, AnAnswerLargerThanTheShareCanBeHadBesideSmallOnes) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  Client large(server->port(), kSmallWindowBytes);
+  large.SendFrame(absl::StrCat("answer ", 3 * kBudget));
+  Client small(server->port());
+  constexpr size_t kPart = 64 * 1024;
+  for (int64_t rest = 3 * kBudget + 4; rest > 0; rest -= kPart) {
+    const size_t part = std::min<size_t>(kPart, static_cast<size_t>(rest));
+    ASSERT_EQ(large.Read(part).size(), part) << rest << " bytes before the end";
+    ExpectEcho(small, absl::StrCat("small ", rest));
+  }
+  EXPECT_EQ(server->Metric(kShed), 0);
+}
+
+TEST_F(MemoryContractTest, WhoHoldsNextToNothingDoesNotPayForALargeAnswerThatNobodyReads) {
+  const auto server = ServeAnswers(/*stall_ms=*/60'000);
+  Client small(server->port());
+  ExpectEcho(small, "small");
+  const auto slow = AskAndNotRead(*server, 3 * kBudget);
+  // Before it has been behind for long, and after.
+  for (int i = 0; i < 60; ++i) {
+    ExpectEcho(small, absl::StrCat("small ", i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST_F(MemoryContractTest, AReaderThatDripsIsClosedWhileOthersWait) {
   const auto server = ServeAnswers(/*stall_ms=*/300);
   Client next(server->port());

@@ -307,6 +307,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   static constexpr int64_t kStallCheckNs = 100'000'000;
+  // How long an excess that is let be is not looked at again, unless it grows.
+  static constexpr int64_t kShedCheckNs = 20'000'000;
   static constexpr int64_t kHeapTrimDelayNs = 250'000'000;
   static constexpr int64_t kPartialCheckNs = 100'000'000;
   // While requests wait for what unfinished ones hold: those are closed that are so far
@@ -363,6 +365,8 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   int64_t next_deadline_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t range_retry_ns_ ABSL_GUARDED_BY(owner_) = 0;
   int64_t stall_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t shed_check_ns_ ABSL_GUARDED_BY(owner_) = 0;
+  int64_t tolerated_bytes_ ABSL_GUARDED_BY(owner_) = 0;  // of the excess, at the last look
   BudgetShare budget_share_ ABSL_GUARDED_BY(owner_);
   int64_t heap_trim_due_ns_ ABSL_GUARDED_BY(owner_) = ThreadBody::kNever;
   int64_t partial_check_ns_ ABSL_GUARDED_BY(owner_) = 0;

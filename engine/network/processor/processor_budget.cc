@@ -113,7 +113,12 @@ void Processor::CloseStalledReaders() {
 
 void Processor::EnforceResponseBudget() {
   const int64_t excess_bytes = response_budget_.excess_bytes();
-  if (excess_bytes == 0) return;
+  const int64_t slack_bytes = response_budget_.slack_bytes();
+  if (excess_bytes == 0) {
+    tolerated_bytes_ = 0;
+    return;
+  }
+  if (excess_bytes <= tolerated_bytes_ + slack_bytes && now_ns_ < shed_check_ns_) return;
   reader_holders_.clear();
   table_.ForEach([this](Slot& slot) {
     owner_.Assert();
@@ -122,16 +127,17 @@ void Processor::EnforceResponseBudget() {
     reader_holders_.push_back({&slot, slot.held_answer_bytes, slot.counted_ahead_bytes,
                                slot.send_pace.BehindNs(now_ns_)});
   });
-  const size_t count =
-      ChooseVictims(excess_bytes + response_budget_.slack_bytes(), &reader_holders_);
-  if (count == 0) return;
+  const size_t count = ChooseVictims(excess_bytes, slack_bytes, &reader_holders_);
   int64_t held_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const ReaderHolder& holder = reader_holders_[i];
-    held_bytes += holder.answer_bytes + holder.ahead_bytes;
+    held_bytes += holder.held_bytes();
     metrics_.responses_shed.Increment();
     CloseForMemory(*holder.slot, nullptr);
   }
+  tolerated_bytes_ = std::max<int64_t>(0, excess_bytes - held_bytes);
+  shed_check_ns_ = now_ns_ + kShedCheckNs;
+  if (count == 0) return;
   LogMemory(absl::StrCat("closed ", count, " connections that held ", held_bytes,
                          " bytes of answers they do not read, or of requests sent ahead, beyond "
                          "what memory_limit_bytes leaves for them"));

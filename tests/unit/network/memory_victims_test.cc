@@ -1,6 +1,5 @@
 #include "engine/network/processor/memory_victims.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,19 +51,18 @@ TEST(PaceTest, ADripIsHardlyBetterThanSilence) {
 }
 
 // The order of those chosen, by what they hold, which differs for all.
-template <typename Holder>
-std::vector<int64_t> Chosen(int64_t wanted_bytes, std::vector<Holder> holders,
-                            int64_t Holder::* held) {
+std::vector<int64_t> Partials(int64_t wanted_bytes, std::vector<PartialHolder> holders) {
   const size_t count = ChooseVictims(wanted_bytes, &holders);
   std::vector<int64_t> chosen;
-  for (size_t i = 0; i < count; ++i) chosen.push_back(holders[i].*held);
+  for (size_t i = 0; i < count; ++i) chosen.push_back(holders[i].held_bytes);
   return chosen;
 }
-std::vector<int64_t> Partials(int64_t wanted_bytes, std::vector<PartialHolder> holders) {
-  return Chosen(wanted_bytes, std::move(holders), &PartialHolder::held_bytes);
-}
-std::vector<int64_t> Readers(int64_t wanted_bytes, std::vector<ReaderHolder> holders) {
-  return Chosen(wanted_bytes, std::move(holders), &ReaderHolder::answer_bytes);
+std::vector<int64_t> Readers(int64_t excess_bytes, std::vector<ReaderHolder> holders,
+                             int64_t slack_bytes = 0) {
+  const size_t count = ChooseVictims(excess_bytes, slack_bytes, &holders);
+  std::vector<int64_t> chosen;
+  for (size_t i = 0; i < count; ++i) chosen.push_back(holders[i].held_bytes());
+  return chosen;
 }
 
 PartialHolder Partial(int64_t held, int64_t missing, int64_t behind, bool waits) {
@@ -107,35 +105,70 @@ TEST(MemoryVictimsTest, ReadersThatAreLongestBehindPay) {
 
 TEST(MemoryVictimsTest, TheReaderThatIsLeastBehindStays) {
   EXPECT_TRUE(Readers(1000, {{nullptr, 5'000, 0, kSecond}}).empty());
-  EXPECT_EQ(Readers(10'000, {{nullptr, 5'000, 0, kSecond}, {nullptr, 6'000, 0, 0}}),
-            (std::vector<int64_t>{5'000}));
+  EXPECT_EQ(Readers(10'000, {{nullptr, 5'000, 0, kSecond}, {nullptr, 6'000, 0, 2 * kSecond}}),
+            (std::vector<int64_t>{6'000}));
+}
+
+TEST(MemoryVictimsTest, AReaderOfALargeAnswerStaysBesideOneOfASmallOne) {
+  // Else nobody had an answer larger than the capacity while others have small ones.
+  EXPECT_TRUE(
+      Readers(9'000, {{nullptr, 10'000, 0, kSecond / 100}, {nullptr, 50, 0, 0}}, 100).empty());
+  EXPECT_EQ(Readers(9'000, {{nullptr, 10'000, 0, kSecond}, {nullptr, 50, 0, 0}}, 100),
+            (std::vector<int64_t>{10'000}));
+  // Of two the one that is less behind, though it may have the less left for that.
+  EXPECT_EQ(Readers(9'000, {{nullptr, 10'000, 0, kSecond / 10}, {nullptr, 9'900, 0, 0}}, 100),
+            (std::vector<int64_t>{10'000}));
+}
+
+TEST(MemoryVictimsTest, WhoIsNotBehindDoesNotPayForTheSlack) {
+  EXPECT_EQ(Readers(1'000,
+                    {{nullptr, 1'001, 0, kSecond},
+                     {nullptr, 1'002, 0, 0},
+                     {nullptr, 50, 0, 0},
+                     {nullptr, 60, 0, 0}},
+                    100),
+            (std::vector<int64_t>{1'001}));
+  EXPECT_EQ(Readers(1'000,
+                    {{nullptr, 1'001, 0, kSecond},
+                     {nullptr, 1'002, 0, 0},
+                     {nullptr, 50, 0, 2 * kSecond},
+                     {nullptr, 60, 0, 0}},
+                    100),
+            (std::vector<int64_t>{50, 1'001}));
+}
+
+TEST(MemoryVictimsTest, WhoseBytesMakeNoDifferenceStays) {
+  EXPECT_EQ(Readers(1'000, {{nullptr, 50, 0, kSecond / 5},
+                            {nullptr, 1'001, 0, kSecond / 10},
+                            {nullptr, 1'002, 0, 0}}),
+            (std::vector<int64_t>{1'001}));
+  // Though small ones pay when there are many of them,
+  std::vector<ReaderHolder> holders(1'000, {nullptr, 60, 0, 0});
+  EXPECT_EQ(Readers(30'000, holders, 600).size(), 490u);
+  // even for one that stays: it is they who are too many beside it.
+  holders.push_back({nullptr, 1'000'000, 0, 0});
+  EXPECT_EQ(Readers(900'000, holders, 600).size(), 990u);
 }
 
 TEST(MemoryVictimsTest, WhoSentAheadPaysBeforeReadersThatRead) {
-  std::vector<ReaderHolder> holders = {{nullptr, 0, 300, 0},
-                                       {nullptr, 500, 1, kSecond},
-                                       {nullptr, 0, 700, 9 * kSecond},
-                                       {nullptr, 400, 0, kSecond / 1000},
-                                       {nullptr, 450, 0, 0}};
-  ASSERT_EQ(ChooseVictims(1'500, &holders), 3u);
-  EXPECT_EQ(holders[0].answer_bytes, 500);
-  EXPECT_EQ(holders[1].ahead_bytes, 700);
-  EXPECT_EQ(holders[2].ahead_bytes, 300);
-  EXPECT_EQ(ChooseVictims(100'000, &holders), 4u);
+  const std::vector<ReaderHolder> holders = {{nullptr, 0, 300, 0},
+                                             {nullptr, 500, 1, kSecond},
+                                             {nullptr, 0, 700, 9 * kSecond},
+                                             {nullptr, 400, 0, kSecond / 1000},
+                                             {nullptr, 450, 0, 0}};
+  EXPECT_EQ(Readers(1'500, holders), (std::vector<int64_t>{501, 700, 300}));
+  EXPECT_EQ(Readers(100'000, holders).size(), 4u);
 }
 
 TEST(MemoryVictimsTest, WhoSentAheadDoesNotPayForWhatAnswersHold) {
-  std::vector<ReaderHolder> holders = {{nullptr, 0, 80, 0},
-                                       {nullptr, 1'000, 0, kSecond / 100},
-                                       {nullptr, 0, 20, 0},
-                                       {nullptr, 900, 0, kSecond / 50},
-                                       {nullptr, 800, 0, 0}};
-  ASSERT_EQ(ChooseVictims(300, &holders), 1u);
-  EXPECT_EQ(holders[0].answer_bytes, 900);
+  const std::vector<ReaderHolder> holders = {{nullptr, 0, 80, 0},
+                                             {nullptr, 1'000, 0, kSecond / 100},
+                                             {nullptr, 0, 20, 0},
+                                             {nullptr, 900, 0, kSecond / 50},
+                                             {nullptr, 800, 0, 0}};
+  EXPECT_EQ(Readers(300, holders), (std::vector<int64_t>{900}));
   // Who takes answers does not pay for what was sent ahead, either.
-  ASSERT_EQ(ChooseVictims(90, &holders), 2u);
-  EXPECT_EQ(holders[0].ahead_bytes, 80);
-  EXPECT_EQ(holders[1].ahead_bytes, 20);
+  EXPECT_EQ(Readers(90, holders), (std::vector<int64_t>{80, 20}));
 }
 
 }  // namespace
