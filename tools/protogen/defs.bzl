@@ -4,20 +4,22 @@ load("//tools/bazel:defs.bzl", "gyre_cc_library")
 
 _PROTOGEN = "//tools/protogen:protogen.py"
 
-def gyre_message_library(name, schema, **kwargs):
-    """One library from one schema file: header proto/<name>.h."""
+def gyre_message_library(name, schemas, **kwargs):
+    """One library from schema files: a header proto/<schema>.h of each."""
+    headers = [schema.split("/")[-1].replace(".schema", ".h") for schema in schemas]
+    source = name + "_messages.cc"
     native.genrule(
         name = name + "_gen",
-        srcs = [schema],
-        outs = [name + ".h", name + ".cc"],
-        cmd = "python3 $(location %s) message $(SRCS) $(OUTS)" % _PROTOGEN,
+        srcs = schemas,
+        outs = headers + [source],
+        cmd = "python3 $(location %s) messages $(location %s) $(SRCS)" % (_PROTOGEN, source),
         tools = [_PROTOGEN],
         visibility = ["//visibility:private"],
     )
     gyre_cc_library(
         name = name,
-        srcs = [name + ".cc"],
-        hdrs = [name + ".h"],
+        srcs = [source],
+        hdrs = headers,
         deps = ["//proto/wire:codec"],
         **kwargs
     )

@@ -34,7 +34,7 @@ class ProtogenTest(unittest.TestCase):
         paths = [os.path.join(self.directory.name, "example" + e) for e in (".schema", ".h", ".cc")]
         with open(paths[0], "w", encoding="utf-8") as f:
             f.write(text)
-        protogen.command_message(*paths)
+        protogen.command_messages(paths[2], paths[:1])
         outputs = []
         for path in paths[1:]:
             with open(path, encoding="utf-8") as f:
