@@ -237,6 +237,34 @@ TEST_P(NetworkCloseTest, DrainAnswersWhatIsInFlightAndRefusesWhatIsNew) {
   server->server().Stop();
 }
 
+TEST_P(NetworkCloseTest, AResetRightBehindBytesIsNoticed) {
+  std::atomic<bool> blocks{false};
+  std::atomic<bool> release{false};
+  auto server = Serve(
+      [&](RequestPtr request) {
+        if (request->frame() == "block") {
+          blocks.store(true);
+          while (!release.load()) std::this_thread::yield();
+        }
+        Echo(std::move(request));
+      },
+      [](SocketServerOptions& options) { options.num_network_threads = 1; });
+  Client resets(server->port());
+  resets.SendFrame("armed");
+  EXPECT_EQ(resets.ReadFrame(), "armed");
+  // Dispatched inline, the processor sees neither before it has both.
+  Client blocker(server->port());
+  blocker.SendFrame("block");
+  ASSERT_TRUE(AwaitTrue([&] { return blocks.load(); }));
+  const linger now = {1, 0};
+  setsockopt(resets.fd(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  resets.Send(Framed("half a frame").substr(0, 9));
+  resets.Close();
+  release.store(true);
+  EXPECT_EQ(blocker.ReadFrame(), "block");
+  EXPECT_TRUE(server->AwaitConnections(1));
+}
+
 TEST_P(NetworkCloseTest, ADrainWaitsForNoFrameThatDoesNotGetOn) {
   auto server = Serve([](RequestPtr request) { Echo(std::move(request)); });
   Client stalled(server->port());

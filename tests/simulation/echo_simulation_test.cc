@@ -311,6 +311,10 @@ void RunSeed(uint64_t seed, const World& world, Outcome* total) {
     total->answered += client->answered();
     total->lost_connections += client->lost_connections();
   }
+  // The clients are gone: their connections go by themselves, long before they are idle
+  // for too long.
+  EXPECT_TRUE(run.scheduler.RunUntil([&] { return server.connections() == 0; }, 200'000))
+      << "a connection is left behind; held: " << server.Leaks();
   run.Stop(server, /*drain=*/random.OneIn(2));
   EXPECT_EQ(server.Leaks(), "");
   EXPECT_EQ(run.network.open_sockets(), 1u) << "the listener alone";

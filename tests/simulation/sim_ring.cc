@@ -247,6 +247,7 @@ bool SimRing::AttemptAccept(Operation& operation) {
 }
 
 bool SimRing::AttemptReceiveProvided(Operation& operation) {
+  if (operation.misses_reset && (network_.PollEvents(operation.fd) & POLLERR) != 0) return false;
   // A few buffers' worth for each time it is looked at.
   for (uint64_t rounds = 1 + random_.Below(3); rounds > 0; --rounds) {
     if ((network_.PollEvents(operation.fd) & (POLLIN | POLLNVAL)) == 0) return false;
@@ -265,6 +266,8 @@ bool SimRing::AttemptReceiveProvided(Operation& operation) {
     buffers_.pop_front();
     lent_[id] = true;
     const bool more = operation.multishot && !Mischief();
+    operation.misses_reset =
+        options_.misses_reset_one_in != 0 && random_.OneIn(options_.misses_reset_one_in);
     Complete(operation, received, more, id);
     if (!more) return true;
   }

@@ -34,6 +34,9 @@ class SimRing final : public uring::Ring {
  public:
   struct Options {
     bool multishot_receive = true;
+    // Multishot receives that delivered bytes and never tell of a reset: one in so many; 0:
+    // none.
+    uint64_t misses_reset_one_in = 2;
     bool zero_copy = true;
     // Notifications that say the bytes were copied after all: one in so many; 0:
     // none, 1: all, as on loopback.
@@ -122,6 +125,7 @@ class SimRing final : public uring::Ring {
     uring::Token token;
     int fd = -1;  // the socket, or the pipe's read end
     bool multishot = false;
+    bool misses_reset = false;
     bool zero_copy = false;
     char* to = nullptr;
     size_t size_bytes = 0;

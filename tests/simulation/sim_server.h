@@ -73,6 +73,10 @@ class SimServer {
   // The bodies end where they are, as when the machine goes down.
   void Halt();
   int64_t Metric(absl::string_view name) const { return registry_.Value(name).value_or(-1); }
+  int64_t connections() const {
+    return Metric("network_connections_accepted_total") -
+           Metric("network_connections_closed_total");
+  }
   // Connections that were closed because memory was short.
   int64_t closed_for_memory() const {
     return Metric("network_partial_requests_broken_total") +

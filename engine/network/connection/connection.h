@@ -205,6 +205,7 @@ class Connection {
   bool shutdown_done() const { return shutdown_done_; }
   bool closed() const { return closed_; }
   bool hangup_watch() const { return hangup_watch_; }
+  bool hangup_told() const { return hangup_told_; }
   bool migrating() const { return migrating_; }
   bool detached() const { return detached_; }
   // Nothing under way on either side: idle expiry may take it.

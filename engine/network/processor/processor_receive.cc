@@ -19,7 +19,10 @@ void Processor::Receive(Slot& slot) {
   const uring::Token token = slot.TokenFor(OpKind::kRecv, Operation::kReceive);
   // A multishot takes all that the socket has before anybody can stop it.
   const bool memory_is_short = limits_.receive_ahead_bytes == 0 || !memory_waiters_.empty();
-  if (memory_is_short) return ring_->RecvProvidedOnce(token, slot.fd);
+  // Nor does one that delivers bytes tell of a reset for certain, and the watch is used up.
+  if (memory_is_short || slot.connection.hangup_told()) {
+    return ring_->RecvProvidedOnce(token, slot.fd);
+  }
   ring_->RecvProvided(token, slot.fd);
 }
 
@@ -166,9 +169,10 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
   slot.connection.OnHangupWatchRetired(useful);
   // Lingering, both sides may have ended with bytes left to be taken: receiving tells.
   if (slot.connection.shutdown_done() || slot.connection.lingering()) return;
-  if (completion.result.ok() && (completion.result.bytes() & (POLLERR | POLLHUP)) != 0) {
-    OnPeerLost(slot);
-  }
+  if (!completion.result.ok() || (completion.result.bytes() & (POLLERR | POLLHUP)) == 0) return;
+  // The one that is armed may have missed it; those after it tell, behind what came before.
+  if (slot.connection.receiving() == Connection::Receiving::kProvided) return CancelReceive(slot);
+  OnPeerLost(slot);
 }
 
 void Processor::OnPeerLost(Slot& slot) {
