@@ -287,6 +287,12 @@ class Connection:
         ranges = reader.array(lambda: (reader.int16(), reader.int16(), reader.int16()))
         return error, {key: (low, high) for key, low, high in ranges}
 
+    def brokers(self):
+        """Metadata v1 of no topic: [(host, port)]."""
+        reader = self.request(METADATA, 1, array([]))
+        found = reader.array(lambda: (reader.int32(), reader.string(), reader.int32(), reader.string()))
+        return [(host, port) for _, host, port, _ in found]
+
     def metadata(self, topics):
         """Metadata v1: {topic: (error, {partition: (error, leader)})}."""
         reader = self.request(METADATA, 1, array(None if topics is None else [string(t) for t in topics]))

@@ -1,7 +1,9 @@
 """What a process that is still starting says and obeys: signals, and the service manager."""
 import os
 import signal
+import time
 
+import kafka_wire
 from harness import Gyred, check, check_equal
 from takeover import Manager
 
@@ -50,7 +52,29 @@ def the_service_manager_grants_a_recovery_its_time(binary, scratch):
             check(recovering.manager.socket.recv(4096).startswith(b"EXTEND_TIMEOUT_USEC="), "nothing is asked for")
 
 
+def who_is_served_is_drained(binary, scratch):
+    with Gyred(binary, os.path.join(scratch, "served-at-once")) as server:
+        flag = "--listeners=PLAINTEXT://127.0.0.1:%d" % server.port
+        check_equal(server.stop(), 0, "exit code")
+        server.flags.append(flag)
+        for _ in range(5):
+            server.launch()
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                try:
+                    with kafka_wire.Connection(server.port) as connection:
+                        brokers = connection.brokers()
+                    break
+                except (ConnectionRefusedError, kafka_wire.Closed):
+                    check(time.monotonic() < deadline and server.alive(), "it does not start: " + server.stderr()[-300:])
+            server.process.send_signal(signal.SIGTERM)
+            check_equal(server.process.wait(PATIENCE_SECONDS), 0, "exit code when told to end at the first answer")
+            check_equal(brokers, [("127.0.0.1", server.port)], "the brokers in the first answer")
+        check("unclean" not in server.stderr(), "it left the directory unclean")
+
+
 ALL = [
+    who_is_served_is_drained,
     a_signal_ends_a_recovery_at_once,
     the_service_manager_grants_a_recovery_its_time,
 ]

@@ -138,6 +138,7 @@ struct BrokerServer::State {
   std::vector<ListenSocket> adopted;
   std::atomic<int64_t> drain_timeout_ms{0};
   bool prepared = false;
+  bool recovered = false;
   bool drained = false;
   bool stopped = false;
 };
@@ -292,11 +293,19 @@ absl::Status BrokerServer::Prepare() {
   return status;
 }
 
-absl::Status BrokerServer::Start() {
+absl::Status BrokerServer::Recover() {
+  if (std::exchange(state_->recovered, true)) return absl::OkStatus();
   absl::Status status = Prepare();
   if (status.ok()) status = OpenBroker();
-  if (status.ok()) status = StartNetwork();
+  // Before anybody can ask which brokers there are.
   if (status.ok()) status = Register();
+  if (!status.ok()) Abandon();
+  return status;
+}
+
+absl::Status BrokerServer::Start() {
+  absl::Status status = Recover();
+  if (status.ok()) status = StartNetwork();
   if (!status.ok()) {
     Abandon();
     return status;

@@ -90,8 +90,12 @@ class BrokerServer {
   // addresses. Start does it when nobody did. Errors as Start's.
   absl::Status Prepare();
 
-  // Recovers the data directory, serves. An error is one line for the
-  // person who started it, and leaves nothing running.
+  // All the rest of it that serves nobody: takes the data directory and recovers it, which
+  // may take minutes. Start does it when nobody did. Errors as Start's.
+  absl::Status Recover();
+
+  // Serves. An error is one line for the person who started it, and leaves nothing
+  // running.
   absl::Status Start();
 
   // As clients reach them, in the order of the options. After Start.

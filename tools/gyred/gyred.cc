@@ -182,10 +182,13 @@ int Run(const std::string& program, gyre::FlagRegistry& flags,
   }
   if (status.ok()) {
     LogIfFailed(manager.Status("recovering"));
-    status = server.Start();
+    status = server.Recover();
   }
   if (!status.ok()) return Refuse(status);
+  // Who is served from here on has a right to the drain.
   watch.Stop();
+  status = server.Start();
+  if (!status.ok()) return Refuse(status);
   admin.OnServing(server);
   PrintEndpoints(server);
   // A successor's commit is as good as a signal.
