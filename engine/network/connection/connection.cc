@@ -39,11 +39,8 @@ ConnectionStep Connection::Decide() const {
     return wants_direct_ ? ConnectionStep::kReceiveDirect : ConnectionStep::kReceive;
   }
   if (WantsCancel()) return ConnectionStep::kCancelReceive;
-  // A multishot receive that delivers bytes while a reset comes may never tell of the reset
-  // (seen on Linux 6.18): a poll does.
-  const bool receive_tells = receiving_ == Receiving::kDirect ||
-                             (receiving_ == Receiving::kProvided && !limits_->receive_is_multishot);
-  if (!receive_tells && !peer_finished_ && !hangup_watch_ && !hangup_told_) {
+  const bool wants_watch = receiving_ == Receiving::kNone || (quiet_ && receives_multishot());
+  if (wants_watch && !peer_finished_ && !hangup_watch_ && !hangup_told_) {
     return ConnectionStep::kWatchHangup;
   }
   return ConnectionStep::kNone;

@@ -84,6 +84,11 @@ class Connection {
     peer_finished_ = true;
     output_dead_ = true;
   }
+  // Nothing came for a while. A multishot receive that delivered bytes just when a reset
+  // came may never tell of the reset (seen on Linux 6.18); from here on a watch does.
+  void OnQuiet() { quiet_ = true; }
+  // Whether that is of use.
+  bool may_miss_reset() const { return !quiet_ && limits_->receive_is_multishot; }
   void OnHangupWatchArmed() { hangup_watch_ = true; }
   // `again` false: it has told all it will.
   void OnHangupWatchRetired(bool again) {
@@ -219,6 +224,9 @@ class Connection {
   bool TakesMoreBytes() const {
     return !draining_ || (mid_frame_ && !unseen_input_ && !last_frame_taken_);
   }
+  bool receives_multishot() const {
+    return receiving_ == Receiving::kProvided && limits_->receive_is_multishot;
+  }
   int64_t ahead_limit() const {
     return completes_frame_ ? limits_->complete_ahead_bytes : limits_->receive_ahead_bytes;
   }
@@ -239,7 +247,8 @@ class Connection {
   int32_t zero_copy_pending_ = 0;
   int32_t throttles_ = 0;   // started and not ended
   int16_t operations_ = 0;  // in the kernel
-  Receiving receiving_ = Receiving::kNone;
+  Receiving receiving_ : 7 = Receiving::kNone;
+  bool quiet_ : 1 = false;
   MuteState mute_ = MuteState::kNotMuted;
   bool cancel_sent_ : 1 = false;
   bool unseen_input_ : 1 = false;

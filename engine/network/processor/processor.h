@@ -307,6 +307,9 @@ class Processor final : public ThreadBody, public ThreadWaiter, private Response
   static constexpr int64_t kDirectMaxBytes = 256 * 1024;
   static constexpr int64_t kLargeRangeRetryNs = 2'000'000;
   static constexpr int64_t kStallCheckNs = 100'000'000;
+  // After so long without traffic a watch is armed beside the receive. Shorter, busy
+  // connections would come to pay for it.
+  static constexpr int64_t kQuietNs = 1'000'000'000;
   // How long an excess that is let be is not looked at again, unless it grows.
   static constexpr int64_t kShedCheckNs = 20'000'000;
   static constexpr int64_t kHeapTrimDelayNs = 250'000'000;

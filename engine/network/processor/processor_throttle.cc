@@ -58,6 +58,9 @@ void Processor::ArmDeadline(Slot& slot, int64_t idle_deadline_ns) {
   int64_t deadline_ns = IdleNs() >= 0 ? idle_deadline_ns : ThreadBody::kNever;
   if (slot.throttle_end_ns != 0) deadline_ns = std::min(deadline_ns, slot.throttle_end_ns);
   deadline_ns = std::min(deadline_ns, FrameDeadlineNs(slot));
+  if (slot.connection.may_miss_reset()) {
+    deadline_ns = std::min(deadline_ns, slot.last_progress_ns + kQuietNs);
+  }
   if (deadline_ns == ThreadBody::kNever) return;
   slot.deadline_ns = deadline_ns;
   deadlines_.Add(&slot);
@@ -94,6 +97,7 @@ void Processor::OnDeadline(Slot& slot) {
     connection.OnThrottleEnded();
     ReportThrottled(slot);
   }
+  if (slot.last_progress_ns + kQuietNs <= now_ns_) connection.OnQuiet();
   // The entry is not moved by traffic; it is put where the last progress says.
   // Requests in flight and a throttling spare it, the former not for ever where the
   // peer has sent its FIN: a peer that is gone altogether looks the same.

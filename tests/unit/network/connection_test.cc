@@ -14,7 +14,6 @@ class ConnectionTest : public ::testing::Test {
     ASSERT_EQ(connection_.Decide(), Step::kReceive);
     connection_.OnReceiveArmed(Receiving::kProvided);
     connection_.OnOperationSubmitted();
-    if (connection_.Decide() == Step::kWatchHangup) connection_.OnHangupWatchArmed();
   }
   void Bytes(int64_t unparsed) { connection_.OnInput(unparsed, false, false, unparsed > 0, true); }
   void Retire() {
@@ -84,25 +83,24 @@ TEST_F(ConnectionTest, TheSecondRequestWaitsForTheFirstResponse) {
   EXPECT_EQ(connection_.Decide(), Step::kDispatch);
 }
 
-TEST_F(ConnectionTest, AMultishotReceiveIsWatchedAndAOneShotIsNot) {
-  connection_.OnReceiveArmed(Receiving::kProvided);
+TEST_F(ConnectionTest, AMultishotReceiveIsWatchedWhenNothingComes) {
+  EXPECT_TRUE(connection_.may_miss_reset());
+  Arm();
+  EXPECT_EQ(connection_.Decide(), Step::kNone);
+  connection_.OnQuiet();
+  EXPECT_FALSE(connection_.may_miss_reset());
   ASSERT_EQ(connection_.Decide(), Step::kWatchHangup);
   connection_.OnHangupWatchArmed();
   EXPECT_EQ(connection_.Decide(), Step::kNone);
-  connection_.OnHangupWatchRetired(/*again=*/false);
   limits_.receive_is_multishot = false;
-  for (const Receiving kind : {Receiving::kProvided, Receiving::kDirect}) {
-    Connection one_shot(limits_);
-    one_shot.OnReceiveArmed(kind);
-    EXPECT_EQ(one_shot.Decide(), Step::kNone);
-    // Without a receive there is always a watch.
-    one_shot.SetStarved(true);
-    one_shot.OnReceiveRetired();
-    EXPECT_EQ(one_shot.Decide(), Step::kWatchHangup);
-  }
+  Connection one_shot(limits_);
+  EXPECT_FALSE(one_shot.may_miss_reset());
+  one_shot.OnReceiveArmed(Receiving::kProvided);
+  one_shot.OnQuiet();
+  EXPECT_EQ(one_shot.Decide(), Step::kNone);
 }
 
-TEST_F(ConnectionTest, AMutedConnectionReceivesUpToTheBoundThenStops) {
+TEST_F(ConnectionTest, AMutedConnectionReceivesUpToTheBoundThenStopsAndWatches) {
   Arm();
   Bytes(100);
   Dispatch();
@@ -115,6 +113,9 @@ TEST_F(ConnectionTest, AMutedConnectionReceivesUpToTheBoundThenStops) {
   Bytes(5000);
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   Retire();
+  ASSERT_EQ(connection_.Decide(), Step::kWatchHangup);
+  connection_.OnHangupWatchArmed();
+  connection_.OnOperationSubmitted();
   EXPECT_EQ(connection_.Decide(), Step::kNone);
   // Unmuted, parsed: it receives again.
   connection_.OnResponsesReady(1);
