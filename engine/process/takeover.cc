@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -74,7 +75,9 @@ absl::StatusOr<UniqueFd> ListenAt(const std::string& path) {
   absl::Status status;
   if (listen(fd.get(), 4) != 0) {
     status = Failed(path, "listen");
-  } else if (link(unready.c_str(), path.c_str()) != 0) {
+  } else if (link(unready.c_str(), path.c_str()) != 0 &&
+             (errno == EEXIST || rename(unready.c_str(), path.c_str()) != 0)) {
+    // Not every file system has hard links; those that do tell of another process.
     status = Failed(path, "link");
   }
   unlink(unready.c_str());

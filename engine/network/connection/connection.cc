@@ -35,7 +35,7 @@ ConnectionStep Connection::Decide() const {
     if (!detached_) return ConnectionStep::kDetach;
     return operations_ == 0 ? ConnectionStep::kMigrate : ConnectionStep::kNone;
   }
-  if (WantsReceive()) {
+  if (receiving_ == Receiving::kNone && TakesBytes()) {
     return wants_direct_ ? ConnectionStep::kReceiveDirect : ConnectionStep::kReceive;
   }
   if (WantsCancel()) return ConnectionStep::kCancelReceive;
@@ -78,8 +78,8 @@ bool Connection::ShouldEnd() const {
   return draining_ && (!mid_frame_ || last_frame_taken_);
 }
 
-bool Connection::WantsReceive() const {
-  if (receiving_ != Receiving::kNone || peer_finished_ || closing_) return false;
+bool Connection::TakesBytes() const {
+  if (peer_finished_ || closing_) return false;
   if (starved_ || (waiting_for_memory_ && !completes_frame_)) return false;
   return TakesMoreBytes() && unparsed_bytes_ <= ahead_limit();
 }

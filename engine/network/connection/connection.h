@@ -211,6 +211,8 @@ class Connection {
   bool closed() const { return closed_; }
   bool hangup_watch() const { return hangup_watch_; }
   bool hangup_told() const { return hangup_told_; }
+  // Whether a receive is to be armed while there is none.
+  bool TakesBytes() const;
   bool migrating() const { return migrating_; }
   bool detached() const { return detached_; }
   // Nothing under way on either side: idle expiry may take it.
@@ -218,7 +220,6 @@ class Connection {
 
  private:
   bool ShouldEnd() const;
-  bool WantsReceive() const;
   bool WantsCancel() const;
   // False: it is draining, and what is to be served is here.
   bool TakesMoreBytes() const {

@@ -170,8 +170,11 @@ void Processor::OnHangup(Slot& slot, const Completion& completion) {
   // Lingering, both sides may have ended with bytes left to be taken: receiving tells.
   if (slot.connection.shutdown_done() || slot.connection.lingering()) return;
   if (!completion.result.ok() || (completion.result.bytes() & (POLLERR | POLLHUP)) == 0) return;
-  // The one that is armed may have missed it; those after it tell, behind what came before.
-  if (slot.connection.receiving() == Connection::Receiving::kProvided) return CancelReceive(slot);
+  const Connection& connection = slot.connection;
+  if (connection.receiving() == Connection::Receiving::kProvided && connection.TakesBytes()) {
+    // The one that is armed may have missed it; those after it tell, behind what came before.
+    return CancelReceive(slot);
+  }
   OnPeerLost(slot);
 }
 
