@@ -32,6 +32,7 @@ svg text.soft { fill: var(--soft); font-size: 11px; }
 """
 
 LEFT, RIGHT, WIDTH, STEP = 400, 30, 1120, 24
+LABEL_CHARACTERS = 52
 
 
 def number(value):
@@ -44,6 +45,12 @@ def number(value):
 
 def colour(row):
     return {True: "var(--met)", False: "var(--missed)", None: "var(--plain)"}[row["met"]]
+
+
+def label(name, y):
+    """Left of the plot; a name too long for that is squeezed."""
+    fit = ' textLength="%d" lengthAdjust="spacingAndGlyphs"' % (LEFT - 16) if len(name) > LABEL_CHARACTERS else ""
+    return '<text x="%d" y="%.1f" text-anchor="end"%s>%s</text>' % (LEFT - 14, y, fit, html.escape(name))
 
 
 def ratio_rows(rows):
@@ -67,7 +74,7 @@ def ratio_plot(rows):
             out.append('<text x="%.1f" y="22" text-anchor="middle" class="soft">%g</text>' % (x(tick), tick))
     for index, row in enumerate(rows):
         y = 40 + STEP * index + STEP / 2
-        out.append('<text x="%d" y="%.1f" text-anchor="end">%s</text>' % (LEFT - 14, y + 4, html.escape(row["name"])))
+        out.append(label(row["name"], y + 4))
         first, last = row["spread"]["ratio"]
         out.append('<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s" stroke-width="3" opacity=".4"/>' % (
             x(first), x(last), y, y, colour(row)))
@@ -92,7 +99,7 @@ def rounds_plot(rows):
         ours, peer = row["rounds"]["ours"], row["rounds"]["peer"]
         high = max(ours + peer) or 1
         x = lambda value: LEFT + value / high * (WIDTH - LEFT - RIGHT - 190)
-        out.append('<text x="%d" y="%.1f" text-anchor="end">%s</text>' % (LEFT - 14, y + 4, html.escape(row["name"])))
+        out.append(label(row["name"], y + 4))
         out.append('<line x1="%d" x2="%.1f" y1="%.1f" y2="%.1f" stroke="var(--line)"/>' % (LEFT, x(high), y, y))
         for value in peer:
             out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="none" stroke="var(--soft)"/>' % (x(value), y))
