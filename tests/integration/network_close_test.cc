@@ -256,10 +256,8 @@ TEST_P(NetworkCloseTest, AResetRightBehindBytesIsNoticed) {
   Client blocker(server->port());
   blocker.SendFrame("block");
   ASSERT_TRUE(AwaitTrue([&] { return blocks.load(); }));
-  const linger now = {1, 0};
-  setsockopt(resets.fd(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
   resets.Send(Framed("half a frame").substr(0, 9));
-  resets.Close();
+  resets.Reset();
   release.store(true);
   EXPECT_EQ(blocker.ReadFrame(), "block");
   EXPECT_TRUE(server->AwaitConnections(1));

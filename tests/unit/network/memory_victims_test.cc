@@ -105,6 +105,8 @@ TEST(MemoryVictimsTest, ReadersThatAreLongestBehindPay) {
 
 TEST(MemoryVictimsTest, TheReaderThatIsLeastBehindStays) {
   EXPECT_TRUE(Readers(1000, {{nullptr, 5'000, 0, kSecond}}).empty());
+  EXPECT_EQ(Readers(10'000, {{nullptr, 5'000, 0, kSecond}, {nullptr, 6'000, 0, 0}}),
+            (std::vector<int64_t>{5'000}));
   EXPECT_EQ(Readers(10'000, {{nullptr, 5'000, 0, kSecond}, {nullptr, 6'000, 0, 2 * kSecond}}),
             (std::vector<int64_t>{6'000}));
 }
