@@ -1,5 +1,5 @@
-// Looks after a process while it starts, which may take minutes (recovery of large
-// logs, thousands of threads or sockets), from a thread of its own: a signal that asks
+// Looks after a process until it serves, which may take minutes (recovery of large
+// logs, thousands of sockets), from a thread of its own: a signal that asks
 // for the end ends it on the spot, because nobody is served yet; and the service manager
 // hears again and again that it gets on, so that a long start is not taken for a hung one.
 //
